@@ -1,0 +1,120 @@
+"""Where a run keeps everything. The layout is documented in docs/01-first-run.md and stays.
+
+runs/<name>/
+    recipe.yaml          the resolved recipe
+    versions.json        of the packages that matter, and of the machine
+    metrics.jsonl        one line a step
+    events.jsonl         trials started and finished, as they happen
+    heldout.jsonl        one line an evaluation of the held-out tasks
+    trials/<step>/<id>/  trial.json, patch.diff, harness.log, grading.log, calls.jsonl, tokens.npz
+    logs/                what the processes printed
+    policy/              the policy that training began with
+    tasks/               the generated tasks
+    checkpoints/         verl's checkpoints
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Paths of one run; nothing is made before ``create``."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def recipe(self) -> Path:
+        return self.path / "recipe.yaml"
+
+    @property
+    def versions(self) -> Path:
+        return self.path / "versions.json"
+
+    @property
+    def metrics(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
+    def heldout(self) -> Path:
+        return self.path / "heldout.jsonl"
+
+    @property
+    def events(self) -> Path:
+        return self.path / "events.jsonl"
+
+    @property
+    def trials(self) -> Path:
+        return self.path / "trials"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def policy(self) -> Path:
+        return self.path / "policy"
+
+    @property
+    def tasks(self) -> Path:
+        return self.path / "tasks"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    def create(self) -> None:
+        for folder in (self.path, self.trials, self.logs):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def trial(self, step: int, trial: str) -> Path:
+        return self.trials / f"{step:04d}" / trial
+
+    def last_checkpoint(self) -> int:
+        """The step of the newest complete checkpoint; 0 without one."""
+        tracker = self.checkpoints / "latest_checkpointed_iteration.txt"
+        return int(tracker.read_text()) if tracker.exists() else 0
+
+
+def append_line(path: Path, record: Mapping[str, Any]) -> None:
+    """Append one JSON line in one write, so that several processes can share a file."""
+    line = json.dumps(record, separators=(",", ":"), default=_plain) + "\n"
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(descriptor, line.encode())
+    finally:
+        os.close(descriptor)
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Records of a JSON-lines file; a last line that was cut by a crash is left out."""
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            if line.endswith("\n"):
+                yield json.loads(line)
+
+
+def keep_steps_up_to(path: Path, step: int) -> None:
+    """Drop records of steps after ``step``: a resumed run does them again."""
+    kept = [record for record in read_lines(path) if int(record.get("step", 0)) <= step]
+    partial = path.with_suffix(".partial")
+    partial.write_text("".join(json.dumps(record, separators=(",", ":")) + "\n" for record in kept))
+    partial.replace(path)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "item"):
+        return value.item()
+    return str(value)

@@ -1,0 +1,1 @@
+"""What a run is: Hydra groups, data only."""
