@@ -5,10 +5,13 @@ from __future__ import annotations
 import difflib
 import importlib.util
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 
+import hydra
 from hydra import compose, initialize_config_dir
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
@@ -24,6 +27,7 @@ from lego_verl.config import ConfigError, LegoConfig
 
 RECIPES = Path(recipes.__file__).parent
 AGENT_LOOPS = RECIPES / "agent_loop.yaml"
+_SHORT = re.compile(rf"^([+~]*)({'|'.join(part.name for part in fields(LegoConfig))})\.")
 
 
 def verl_recipes() -> Path:
@@ -45,6 +49,11 @@ class _VerlSearchPath(SearchPathPlugin):
         search_path.append(provider="verl", path=f"file://{verl_recipes()}")
 
 
+def expand(override: str) -> str:
+    """``harness.turn_limit=9`` is short for ``lego.harness.turn_limit=9``: verl has no such top-level keys."""
+    return _SHORT.sub(r"\1lego.\2.", override)
+
+
 @contextmanager
 def hydra_at_recipes() -> Iterator[None]:
     """Hydra set up on this project's and verl's recipes, and put away again."""
@@ -63,12 +72,27 @@ def compose_recipe(overrides: Sequence[str], *, config_name: str = "config") -> 
     """
     with hydra_at_recipes():
         try:
-            config = compose(config_name=config_name, overrides=list(overrides))
+            config = compose(config_name=config_name, overrides=[expand(override) for override in overrides])
         except (HydraException, OmegaConfBaseException) as error:
             raise ConfigError(_one_line(error, config_name)) from error
     if OmegaConf.select(config, "actor_rollout_ref.rollout.agent") is not None:
         config.actor_rollout_ref.rollout.agent.agent_loop_config_path = str(AGENT_LOOPS)
     return config
+
+
+def show_recipe(arguments: Sequence[str]) -> int:
+    """Hydra's own flags (``--help``, ``--cfg job``, ``--info`` …); return the exit code."""
+    Plugins.instance().register(_VerlSearchPath)
+    ConfigStore.instance().store(name="lego_schema", node={"lego": LegoConfig})
+
+    @hydra.main(config_path=str(RECIPES), config_name="config", version_base="1.3")
+    def nothing(_: DictConfig) -> None:
+        print("lego_verl: flags only show a recipe; to train, give GROUP=OPTION and KEY=VALUE alone", file=sys.stderr)
+        raise SystemExit(2)
+
+    sys.argv = [sys.argv[0], *(expand(argument) for argument in arguments)]
+    nothing()
+    return 0
 
 
 def _one_line(error: Exception, config_name: str) -> str:

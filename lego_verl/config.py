@@ -143,7 +143,9 @@ def typed(config: DictConfig) -> LegoConfig:
         ConfigError: naming the key.
     """
     try:
-        merged = OmegaConf.merge(OmegaConf.structured(LegoConfig), config.get("lego") or {})
+        # As plain values: a key that was added with "+" would else pass as a part of the typed tree.
+        given = OmegaConf.to_container(config.lego, resolve=True) if "lego" in config else {}
+        merged = OmegaConf.merge(OmegaConf.structured(LegoConfig), given)
         lego = OmegaConf.to_object(merged)
     except OmegaConfBaseException as error:
         where = f"lego.{error.full_key}" if error.full_key else "lego"

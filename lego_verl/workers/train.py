@@ -6,6 +6,9 @@ process and verl's processes print goes to a file. An error is left, in one line
 
 from __future__ import annotations
 
+import ctypes
+import os
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -16,8 +19,9 @@ from omegaconf import DictConfig, OmegaConf
 from lego_verl.monitor.run_folder import RunFolder
 
 
-def main(folder: str) -> int:
-    """Train; return the exit code."""
+def main(folder: str, parent: int) -> int:
+    """Train; return the exit code. ``parent`` is the process to die with."""
+    die_with(parent)
     run = RunFolder(Path(folder))
     config = OmegaConf.load(run.recipe)
     assert isinstance(config, DictConfig)
@@ -55,8 +59,19 @@ def train(config: DictConfig, run: RunFolder) -> None:
             self.ledger = ray.remote(RunLedger).options(name=ACTOR_NAME, num_cpus=0).remote(str(run.events))
             super().run(config)
 
+    if scratch := os.environ.get("LEGO_VERL_SCRATCH"):
+        # Ray's sockets need a short path, and what it leaves is removed with the run's scratch folder.
+        config.ray_kwargs.ray_init._temp_dir = f"{scratch}/ray"
     validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
     run_ppo(config, task_runner_class=ray.remote(num_cpus=1)(HarnessTaskRunner))
+
+
+def die_with(parent: int) -> None:
+    """Be terminated when the parent dies, also by ``kill -9`` (Linux: PR_SET_PDEATHSIG)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGTERM)
+    if os.getppid() != parent:
+        raise SystemExit("the process that started this training is gone")
 
 
 def require_plugin() -> None:
@@ -81,4 +96,4 @@ def one_line(error: BaseException) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1], int(sys.argv[2])))

@@ -1,0 +1,95 @@
+"""A step's account: every trial submitted is in exactly one bucket."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lego_verl.monitor.run_folder import read_lines
+from lego_verl.trial.outcome import Outcome, Treatment
+from lego_verl.workers.run_ledger import LedgerError, RunLedger
+
+PROOF = {
+    "splits": {"first": 1},
+    "calls": 2,
+    "segments": 1,
+    "sampled_tokens": 10,
+    "loss_tokens": 10,
+    "provenance": 1.0,
+    "context": 1.0,
+}
+
+
+def record(trial: str, outcome: Outcome, reward: float | None, group: str = "g") -> dict[str, Any]:
+    return {"trial": trial, "task": "t", "group": group, "outcome": outcome.value, "reward": reward, "proof": PROOF}
+
+
+def ledger(tmp_path: Path) -> RunLedger:
+    return RunLedger(str(tmp_path / "events.jsonl"))
+
+
+def test_infrastructure_is_no_reward(tmp_path: Path) -> None:
+    account = ledger(tmp_path)
+    for trial, outcome, reward in (
+        ("a", Outcome.SOLVED, 1.0),
+        ("b", Outcome.UNSOLVED, 0.0),
+        ("c", Outcome.SANDBOX_LOST, None),
+    ):
+        account.started(1, "train", trial, "t", 1)
+        account.finished(1, "train", record(trial, outcome, reward))
+    step = account.account(1, "train", min_group=2)
+    assert (step["submitted"], step["trained"], step["dropped"], step["pending"]) == (3, 2, 1, 0)
+    assert step["solve_rate"] == 0.5
+    assert step["loss_tokens"] == 20
+
+
+def test_a_group_that_lost_too_many_is_dropped(tmp_path: Path) -> None:
+    account = ledger(tmp_path)
+    for trial, outcome, group in (
+        ("a", Outcome.SOLVED, "g"),
+        ("b", Outcome.GRADER_FAILED, "g"),
+        ("c", Outcome.SOLVED, "h"),
+        ("d", Outcome.SOLVED, "h"),
+    ):
+        account.started(1, "train", trial, "t", 1)
+        account.finished(1, "train", record(trial, outcome, 1.0 if outcome is Outcome.SOLVED else None, group))
+    step = account.account(1, "train", min_group=2)
+    assert (step["trained"], step["dropped"], step["small_groups"], step["zero_variance_groups"]) == (2, 2, 1, 1)
+
+
+def test_a_trial_ends_once_and_only_if_it_began(tmp_path: Path) -> None:
+    account = ledger(tmp_path)
+    with pytest.raises(LedgerError, match="never submitted"):
+        account.finished(1, "train", record("a", Outcome.SOLVED, 1.0))
+    account.started(1, "train", "a", "t", 1)
+    account.finished(1, "train", record("a", Outcome.SOLVED, 1.0))
+    with pytest.raises(LedgerError, match="twice"):
+        account.finished(1, "train", record("a", Outcome.SOLVED, 1.0))
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(list(Outcome)), st.integers(0, 3), st.booleans()), max_size=30),
+    st.integers(1, 4),
+)
+def test_submitted_is_trained_and_dropped_and_pending(
+    tmp_path_factory: pytest.TempPathFactory, trials: list[tuple[Outcome, int, bool]], min_group: int
+) -> None:
+    account = ledger(tmp_path_factory.mktemp("ledger"))
+    for number, (outcome, group, ended) in enumerate(trials):
+        account.started(4, "train", str(number), "t", 1)
+        if ended:
+            reward = None if outcome.treatment is Treatment.DROP else float(outcome is Outcome.SOLVED)
+            account.finished(4, "train", record(str(number), outcome, reward, group=str(group)))
+    step = account.account(4, "train", min_group=min_group)
+    assert step["submitted"] == len(trials) == step["trained"] + step["dropped"] + step["pending"]
+    assert sum(step["outcomes"].values()) == step["trained"] + step["dropped"]
+
+
+def test_events_are_written_as_they_happen(tmp_path: Path) -> None:
+    account = ledger(tmp_path)
+    account.started(1, "train", "a", "t", 1)
+    assert [event["event"] for event in read_lines(tmp_path / "events.jsonl")] == ["started"]
