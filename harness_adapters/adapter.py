@@ -13,8 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-Ending = Literal["finished", "turn_limit", "context_overflow", "failed"]
-"""How the harness itself says it ended. Deadlines and memory are seen by the sandbox, not here."""
+Ending = Literal["finished", "gave_up", "turn_limit", "context_overflow", "failed"]
+"""How the harness itself says it ended: ``finished`` with a submission, ``gave_up`` without one, ``failed`` for a
+reason of its own. Deadlines and memory are seen by the sandbox, not here."""
+
+
+class HarnessError(ValueError):
+    """A harness that cannot be used as it is asked for; one line that says what there is."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +29,15 @@ class Runtime:
     name: str
     packages: Sequence[str]
     """Requirements with exact versions, as pip takes them."""
+    dependencies: bool = True
+    """False: ``packages`` is the whole closure, and nothing else is installed."""
     python: str = "3.11"
+    """The oldest Python that it runs on, and the one that is preferred."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Extra text files, by path relative to the runtime."""
     warm: str = ""
-    """Python statements that are run once after installation, so that their bytecode is compiled."""
+    """Python statements that are run once after installation, so that the bytecode of what they import is
+    compiled. ``sys.path`` holds the packages and the runtime's own files."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,10 @@ def check_consistency(config: DictConfig, lego: LegoConfig) -> None:
         ConfigError: one line that says what to change.
     """
     rollout, actor = config.actor_rollout_ref.rollout, config.actor_rollout_ref.actor
+    if lego.policy.kind in ("scripted", "endpoint"):
+        raise ConfigError(
+            f"policy={lego.policy.kind} has no weights to train; it is for python -m lego_verl.trial. Take policy=tiny"
+        )
     _at_least(1, "data.train_batch_size", config.data.train_batch_size)
     _at_least(1, "actor_rollout_ref.actor.ppo_mini_batch_size", actor.ppo_mini_batch_size)
     _at_least(1, "actor_rollout_ref.actor.ppo_epochs", actor.ppo_epochs)
@@ -42,10 +46,6 @@ def check_consistency(config: DictConfig, lego: LegoConfig) -> None:
         )
     if not rollout.calculate_log_probs:
         raise ConfigError("actor_rollout_ref.rollout.calculate_log_probs must be true: they are what is trained on")
-    if lego.policy.kind in ("scripted", "endpoint"):
-        raise ConfigError(
-            f"policy={lego.policy.kind} has no weights to train; it is for python -m lego_verl.trial. Take policy=tiny"
-        )
     if lego.policy.kind == "tiny" and lego.policy.family not in ("dense", "moe"):
         raise ConfigError(f"lego.policy.family={lego.policy.family}: a tiny policy is dense or moe")
     if lego.tasks.kind not in ("toy", "harbor"):

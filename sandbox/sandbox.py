@@ -78,7 +78,11 @@ class SandboxSpec:
 
 @dataclass(frozen=True)
 class ExecResult:
-    """How a command ended. ``exit_code`` is None when it did not end by itself."""
+    """How a command ended. ``exit_code`` is None when it did not end by itself.
+
+    As in a shell: 127 when there is no such command (or ``cwd``), 126 when it cannot be run, 128 + n
+    when signal n ended it.
+    """
 
     exit_code: int | None
     output: bytes

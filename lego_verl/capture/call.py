@@ -6,12 +6,16 @@ the sampled tokens. Expert routes are ``uint8`` or ``int16`` of shape (rows, lay
 
 from __future__ import annotations
 
+import hashlib
+from array import array
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+Routes = NDArray[Any]
+"""``uint8`` or ``int16`` of shape (rows, layers, top_k)."""
 Finish = Literal["stop", "length", "aborted"]
 
 
@@ -31,7 +35,7 @@ class Sample:
     logprobs: NDArray[np.float32]
     versions: NDArray[np.int32]
     finish: Finish
-    routes: NDArray[np.uint8] | NDArray[np.int16] | None = None
+    routes: Routes | None = None
 
     def check(self) -> None:
         """Raise ``IncompleteSample`` unless ids, log-probabilities and versions have one length and are sane."""
@@ -60,3 +64,11 @@ class Call:
     text: str
     """The sampled tokens decoded, special tokens kept."""
     seconds: float
+    prompt_digest: bytes
+    """``digest`` of the very ids that were handed to the engine: what the context promise is checked against."""
+
+
+def digest(ids: array[int] | NDArray[Any]) -> bytes:
+    """16 bytes that stand for a sequence of int32 ids (an array that is contiguous)."""
+    data: Any = ids  # typeshed does not know that both lend their buffer
+    return hashlib.sha256(data).digest()[:16]

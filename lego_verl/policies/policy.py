@@ -11,10 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from lego_verl.capture.call import Sample
+from lego_verl.capture.message import Request
 
 
 class PolicyError(Exception):
     """The policy could not generate. The trial ends as ``policy_failed``, never as a reward."""
+
+
+class ContextOverflow(Exception):
+    """The prompt is longer than the policy's context. A harness may compact its history and go on."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,17 @@ class Policy(Protocol):
         ...
 
 
+@runtime_checkable
+class RequestPolicy(Protocol):
+    """A policy that answers a request rather than its ids: a script or a recording, never an engine."""
+
+    model: str
+
+    async def answer(
+        self, request: Request, *, session: str, prompt_ids: Sequence[int], max_tokens: int, sampling: Sampling
+    ) -> Sample: ...
+
+
 @dataclass(frozen=True)
 class ChatReply:
     """An endpoint's message (OpenAI chat form: ``content``, ``reasoning_content``, ``tool_calls``) and usage."""
@@ -55,4 +71,6 @@ class ChatPolicy(Protocol):
 
     model: str
 
-    async def reply(self, body: Mapping[str, Any]) -> ChatReply: ...
+    async def reply(self, body: Mapping[str, Any]) -> ChatReply:
+        """Answer a chat-completions body (``messages``, ``tools``, ``max_tokens``, sampling parameters)."""
+        ...

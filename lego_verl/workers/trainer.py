@@ -64,6 +64,14 @@ class HarnessTrainer(PPOTrainerSync):
         super().on_step_begin()
         self._step_started = time.monotonic()
 
+    def _step_once(self, metrics: dict, timing_raw: dict, sample_batch_size: int) -> KVBatchMeta:
+        try:
+            return super()._step_once(metrics, timing_raw, sample_batch_size)
+        except RuntimeError as error:
+            if "no materializable trajectories" in str(error):
+                self._close_account("train")  # says which outcomes, and why
+            raise
+
     def on_sample_end(self) -> None:
         super().on_sample_end()
         self._account = self._close_account("train")

@@ -43,6 +43,7 @@ class TransformersServer:
             eos=frozenset(eos if isinstance(eos, list) else [eos]),
             max_batch=config.max_num_seqs,
         )
+        self._vocabulary = int(model.config.get_text_config(decoder=True).vocab_size)
         self._version: int | None = None
         self._accepting = asyncio.Event()
         self._accepting.set()
@@ -60,13 +61,16 @@ class TransformersServer:
         sent through the model, as in vLLM.
 
         Raises:
-            ValueError: when the prompt leaves no room for a token.
+            ValueError: when the prompt leaves no room for a token, or holds an id that is none.
         """
         await self._accepting.wait()
         limit = self._config.max_model_len or self._config.prompt_length + self._config.response_length
         room = limit - len(prompt_ids)
         if room < 1:
             raise ValueError(f"a prompt of {len(prompt_ids)} tokens leaves no room in max_model_len={limit}")
+        if not all(0 <= token < self._vocabulary for token in prompt_ids):
+            # Refused here: in the model it would fail every request of its batch.
+            raise ValueError(f"a prompt holds token ids outside the vocabulary of {self._vocabulary}")
         params = SamplingParams.from_verl(
             {**sampling_params, "max_tokens": min(room, sampling_params.get("max_tokens") or room)},
             default_max_tokens=room,

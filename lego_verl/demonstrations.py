@@ -1,0 +1,100 @@
+"""Demonstrations for a tiny policy: the real harness, in the real sandbox, driven by a scripted demonstrator.
+
+So the policy's tokenizer, template and first weights are made from exactly what this harness sends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lego_verl.capture.bytelevel import byte_renderer
+from lego_verl.capture.message import Message, ToolCall
+from lego_verl.capture.parser import HermesParser
+from lego_verl.policies.policy import Sampling
+from lego_verl.policies.scripted import ScriptedPolicy
+from lego_verl.policies.tiny.actions import ActionSet
+from lego_verl.policies.tiny.conversation import Conversation
+from lego_verl.policies.tiny.demonstrator import Demonstrator
+from lego_verl.tasks.task import Task
+from lego_verl.trial.bench import Bench
+from lego_verl.trial.limits import TrialLimits
+from lego_verl.trial.outcome import Treatment
+from lego_verl.trial.run import run_trial
+
+
+class DemonstrationError(RuntimeError):
+    """The harness could not be driven by the demonstrator."""
+
+
+@dataclass
+class _Recorder:
+    """Answers as the demonstrator does and remembers what it was sent."""
+
+    demonstrator: Demonstrator
+    rng: random.Random
+    messages: Sequence[Message] = ()
+    reply: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, messages: Sequence[Message]) -> Mapping[str, Any]:
+        self.messages = tuple(messages)
+        self.reply = self.demonstrator.reply(messages, self.rng)
+        return self.reply
+
+    def conversation(self) -> list[Message]:
+        """Everything, with the last reply, which the harness never sends back."""
+        calls = tuple(
+            ToolCall("", call["name"], self.demonstrator.actions.form.arguments(call["arguments"]["command"]))
+            for call in self.reply["tool_calls"]
+        )
+        return [*self.messages, Message("assistant", "", tool_calls=calls)]
+
+
+async def record_demonstrations(
+    bench: Bench,
+    tasks: Sequence[Task],
+    actions: ActionSet,
+    *,
+    each: int,
+    seed: int,
+    limits: TrialLimits,
+    progress: Callable[[], None],
+) -> list[Conversation]:
+    """Run ``each`` trials of every task with the demonstrator in the policy's place; nothing is graded twice.
+
+    Raises:
+        DemonstrationError: when the harness, not the demonstrator, failed, with its error.
+    """
+
+    async def one(task: Task, number: int) -> Conversation:
+        recorder = _Recorder(
+            Demonstrator(actions, str(task.metadata["kind"]), str(task.metadata["module"])),
+            random.Random(f"{seed} {task.name} {number}"),
+        )
+        renderer, parser = byte_renderer(), HermesParser()
+        finished = await run_trial(
+            bench,
+            trial=f"demonstration-{task.name}-{number}",
+            task=task,
+            policy=ScriptedPolicy(recorder, renderer=renderer, parser=parser),
+            renderer=renderer,
+            parser=parser,
+            sampling=Sampling(),
+            limits=limits,
+        )
+        if finished.record.treatment is Treatment.DROP or finished.session is None:
+            raise DemonstrationError(
+                f"the harness could not be driven on {task.name}: {finished.record.outcome}: {finished.record.error}"
+            )
+        progress()
+        return Conversation(
+            messages=recorder.conversation(),
+            tools=finished.session.capture.asked[0].tools or (),
+            kind=recorder.demonstrator.kind,
+            module=recorder.demonstrator.module,
+        )
+
+    return list(await asyncio.gather(*(one(task, number) for task in tasks for number in range(each))))

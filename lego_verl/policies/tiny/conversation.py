@@ -1,0 +1,61 @@
+"""Recorded conversations of a harness with a demonstrator: what a tiny policy is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from lego_verl.capture.message import Message, ToolCall
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """One trial's messages and tools, exactly as the harness sent them (OpenAI's chat form), and what was right.
+
+    The last message may be the submitting turn of the assistant, which a harness never sends back.
+    """
+
+    messages: Sequence[Mapping[str, Any]]
+    tools: Sequence[Mapping[str, Any]]
+    kind: str
+    """The task's kind of bug: ``metadata["kind"]``."""
+    module: str
+    """Where it is: ``metadata["module"]``."""
+
+
+def as_messages(messages: Sequence[Mapping[str, Any] | Message]) -> list[Message]:
+    """Messages of OpenAI's chat form as capture has them; those of capture stay as they are."""
+    return [message if isinstance(message, Message) else _message(message) for message in messages]
+
+
+def commands(messages: Sequence[Message], argument: str) -> list[str]:
+    """The shell commands of all assistant turns so far, in order; turns without one count as an empty command."""
+    found = []
+    for message in messages:
+        if message.role == "assistant":
+            calls = message.tool_calls
+            found.append(_command(calls[0].arguments, argument) if calls else "")
+    return found
+
+
+def _message(message: Mapping[str, Any]) -> Message:
+    content = message.get("content") or ""
+    if not isinstance(content, str):
+        content = "".join(part.get("text", "") for part in content)
+    calls = tuple(
+        ToolCall(call.get("id", ""), call["function"]["name"], call["function"]["arguments"])
+        for call in message.get("tool_calls") or ()
+    )
+    return Message(message["role"], content, "", calls, message.get("tool_call_id") or "")
+
+
+def _command(arguments: str, argument: str) -> str:
+    try:
+        parsed = orjson.loads(arguments)
+    except orjson.JSONDecodeError:
+        return ""
+    value = parsed.get(argument, "") if isinstance(parsed, dict) else ""
+    return value if isinstance(value, str) else ""

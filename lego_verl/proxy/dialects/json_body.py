@@ -1,0 +1,48 @@
+"""Reading JSON that may be anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from lego_verl.proxy.errors import BadRequest
+
+
+def read_object(body: bytes) -> dict[str, Any]:
+    """Parse a body that has to be a JSON object.
+
+    Half of a surrogate pair, as Python's json writes undecodable bytes of a tool's output, is not valid Unicode and
+    no tokenizer takes it; it is replaced, as terminals do.
+
+    Raises:
+        BadRequest: when it is not one.
+    """
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        if b"\\ud" not in body and b"\\uD" not in body:
+            raise BadRequest(f"the body is not JSON: {error}") from error
+        try:
+            value = orjson.loads(json.dumps(json.loads(body), ensure_ascii=False).encode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            raise BadRequest(f"the body is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise BadRequest("the body is not a JSON object")
+    return value
+
+
+def field(wire: Mapping[str, Any], name: str, kind: type, default: Any) -> Any:
+    """A member of the wanted type, or the default where it is missing or null.
+
+    Raises:
+        BadRequest: when it has another type. (A bool is no int here.)
+    """
+    value = wire.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise BadRequest(f"{name} is not of type {kind.__name__}")
+    return value

@@ -1,0 +1,65 @@
+"""What passes between a dialect and a session: a request without its wire shape, and the reply to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from lego_verl.capture.message import Message, Request
+from lego_verl.proxy.errors import ProxyError
+
+FinishReason = Literal["stop", "tool_calls", "length"]
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One request of a harness."""
+
+    request: Request
+    model: str
+    stream: bool = False
+    include_usage: bool = False
+    """Whether a streamed reply ends with its usage."""
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    """The harness's own sampling parameters: recorded, not used."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The reply to an ask. A retry of the ask gets the same one."""
+
+    id: str
+    """Unique, without a dialect's prefix."""
+    created: int
+    """Unix seconds."""
+    message: Message
+    finish: FinishReason
+    prompt_tokens: int
+    completion_tokens: int
+
+
+class Dialect(Protocol):
+    """One wire protocol: it knows shapes, and nothing of tokens."""
+
+    def read(self, body: bytes, headers: Mapping[str, str]) -> Ask:
+        """Raises ``BadRequest`` when the body is malformed or asks for what cannot be honoured."""
+        ...
+
+    def whole(self, ask: Ask, answer: Answer) -> bytes: ...
+
+    def events(self, ask: Ask, answer: Answer) -> Iterable[bytes]:
+        """The reply as server-sent events, each complete with its blank line."""
+        ...
+
+    def error(self, error: ProxyError) -> bytes: ...
+
+    def error_event(self, error: ProxyError) -> bytes:
+        """An error in a stream whose status has already been sent."""
+        ...
+
+    def mint(self) -> str:
+        """A new id of a tool call, in the form that clients of this protocol expect."""
+        ...

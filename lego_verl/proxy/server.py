@@ -1,0 +1,220 @@
+"""The policy behind wire protocols: one HTTP server in this process, a session for every trial.
+
+A session is reached in two ways. Its unix socket serves it and nothing else, so a sandbox whose only way out
+is that socket cannot name another session. On the loopback port every session has a path prefix of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from lego_verl.proxy.dialects.chat import ChatCompletions
+from lego_verl.proxy.errors import ProxyError
+from lego_verl.proxy.exchange import Answer, Ask, Dialect
+from lego_verl.proxy.session import Session
+
+_MAX_SOCKET_PATH = 107
+_SESSION_ID = re.compile(r"[A-Za-z0-9._-]+")
+_SESSION_PATH = re.compile(r"/s/([^/]+)(/.*)?")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a session is reached."""
+
+    base_url: str
+    """On the host's loopback, without a trailing slash; OpenAI-style clients add ``/v1``."""
+    socket: Path | None
+
+
+@dataclass
+class _Open:
+    session: Session
+    socket: Path | None = None
+    listener: asyncio.Server | None = None
+    server: web.Server | None = None
+
+
+class ProxyServer:
+    """One server a process.
+
+    Args:
+        keepalive: seconds of generation after which a streamed reply begins, with comments until it is there.
+        max_body: bytes of a request that are read at most.
+    """
+
+    def __init__(self, *, keepalive: float = 10.0, max_body: int = 64 << 20) -> None:
+        self.port = 0
+        self._keepalive, self._max_body = keepalive, max_body
+        self._dialects: dict[str, Dialect] = {"/chat/completions": ChatCompletions()}
+        self._open: dict[str, _Open] = {}
+        self._server: web.Server | None = None
+        self._listener: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        """Listen on an ephemeral port of the loopback interface; ``port`` says which."""
+        self._server = self._web_server(None)
+        self._listener = await asyncio.get_running_loop().create_server(self._server, "127.0.0.1", 0)
+        self.port = int(self._listener.sockets[0].getsockname()[1])
+
+    def _web_server(self, session: Session | None) -> web.Server:
+        loop = asyncio.get_running_loop()
+
+        def request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
+            return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=self._max_body)
+
+        return web.Server(partial(self._handle, session), request_factory=request, access_log=None)
+
+    async def open(self, session: Session, *, socket: Path | None = None) -> Address:
+        """Serve a session, and start its clock.
+
+        Args:
+            socket: where its unix socket is made; anyone who can reach the path may connect.
+
+        Raises:
+            ValueError: when the id is taken or malformed, or the socket's path too long.
+        """
+        if not _SESSION_ID.fullmatch(session.id):
+            raise ValueError(f"session id {session.id!r} holds more than letters, digits, '.', '_' and '-'")
+        if session.id in self._open:
+            raise ValueError(f"session {session.id} is already open")
+        entry = _Open(session, socket)
+        if socket is not None:
+            if len(os.fsencode(socket)) > _MAX_SOCKET_PATH:
+                raise ValueError(f"session {session.id}: socket path {socket} is longer than {_MAX_SOCKET_PATH} bytes")
+            entry.server = self._web_server(session)
+            entry.listener = await asyncio.get_running_loop().create_unix_server(entry.server, str(socket))
+            # The agent runs as another user; that it can reach the folder at all is the sandbox's to decide.
+            socket.chmod(0o666)
+        self._open[session.id] = entry
+        session.start()
+        return Address(f"http://127.0.0.1:{self.port}/s/{session.id}", socket)
+
+    async def close(self, session_id: str) -> None:
+        """Close a session and its socket; calls in flight end within a second. The session stays readable."""
+        entry = self._open.pop(session_id, None)
+        if entry is None:
+            return
+        entry.session.close()
+        await _shut(entry.listener, entry.server)
+        if entry.socket is not None:
+            entry.socket.unlink(missing_ok=True)
+
+    async def stop(self) -> None:
+        """Close every session, and stop listening."""
+        for session_id in list(self._open):
+            await self.close(session_id)
+        await _shut(self._listener, self._server)
+        self._listener = self._server = None
+
+    async def _handle(self, session: Session | None, request: web.BaseRequest) -> web.StreamResponse:
+        path = request.path
+        dialect: Dialect = self._dialects["/chat/completions"]
+        try:
+            found = _SESSION_PATH.fullmatch(path)
+            if found is not None:
+                path = found[2] or "/"
+                named = self._open.get(found[1])
+                if named is None or (session is not None and named.session is not session):
+                    raise ProxyError(404, f"there is no session {found[1]!r} here", code="session_not_found")
+                session = named.session
+            if session is None:
+                raise ProxyError(404, "no session: its address begins with /s/<session>", code="session_not_found")
+            path = path.removeprefix("/v1")
+            if path == "/models" or path.startswith("/models/"):
+                _only("GET", request)
+                return _json(200, _models(session))
+            if path not in self._dialects:
+                raise ProxyError(404, f"there is nothing at {request.path}", code="not_found")
+            dialect = self._dialects[path]
+            _only("POST", request)
+            return await self._reply(session, dialect, path, request)
+        except ProxyError as error:
+            return _json(error.status, dialect.error(error))
+
+    async def _reply(
+        self, session: Session, dialect: Dialect, path: str, request: web.BaseRequest
+    ) -> web.StreamResponse:
+        try:
+            body = await request.read()
+        except web.HTTPRequestEntityTooLarge as error:
+            raise ProxyError(413, f"the body is larger than {self._max_body} bytes", code="too_large") from error
+        key = sha256(path.encode() + b"\0" + body).digest()
+        read: Callable[[], Ask] = partial(dialect.read, body, request.headers)
+        # The wish to stream is known only once the body is read, and that once, by the session.
+        asked: list[Ask] = []
+
+        def read_once() -> Ask:
+            asked.append(read())
+            return asked[0]
+
+        answering = asyncio.ensure_future(session.answer(key, read_once, dialect.mint))
+        await asyncio.wait({answering}, timeout=self._keepalive)
+        if not answering.done() and asked and asked[0].stream:
+            return await self._stream_later(dialect, request, answering)
+        ask, answer = await answering
+        if not ask.stream:
+            return _json(200, dialect.whole(ask, answer))
+        return web.Response(
+            body=b"".join(dialect.events(ask, answer)),
+            headers={"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"},
+        )
+
+    async def _stream_later(
+        self, dialect: Dialect, request: web.BaseRequest, answering: asyncio.Future[tuple[Ask, Answer]]
+    ) -> web.StreamResponse:
+        """Begin a stream before the reply is there, so that no client takes the wait for a dead connection."""
+        response = web.StreamResponse(
+            headers={"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
+        )
+        try:
+            await response.prepare(request)
+            while not answering.done():
+                await response.write(b": generating\n\n")
+                await asyncio.wait({answering}, timeout=self._keepalive)
+            try:
+                ask, answer = answering.result()
+            except ProxyError as error:
+                await response.write(dialect.error_event(error))
+            else:
+                await response.write(b"".join(dialect.events(ask, answer)))
+            await response.write_eof()
+        except ConnectionError:
+            # The client went away; the session keeps the reply for when it comes back.
+            answering.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return response
+
+
+async def _shut(listener: asyncio.Server | None, server: web.Server | None) -> None:
+    if listener is not None:
+        listener.close()
+    if server is not None:
+        await server.shutdown(timeout=0.5)
+
+
+def _only(method: str, request: web.BaseRequest) -> None:
+    if request.method != method:
+        raise ProxyError(405, f"{request.path} takes {method}, not {request.method}", code="method_not_allowed")
+
+
+def _models(session: Session) -> bytes:
+    model = {"id": session.policy.model, "object": "model", "created": 0, "owned_by": "lego_verl"}
+    return orjson.dumps({"object": "list", "data": [model]})
+
+
+def _json(status: int, body: bytes) -> web.Response:
+    return web.Response(status=status, body=body, content_type="application/json")

@@ -1,0 +1,310 @@
+"""One trial's conversation with the policy: its capture, its budgets, its retries, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from lego_verl.capture.call import Call, IncompleteSample, Sample
+from lego_verl.capture.match import ReasoningPolicy
+from lego_verl.capture.parser import ToolParser
+from lego_verl.capture.proof import Proof, not_captured
+from lego_verl.capture.render import Renderer
+from lego_verl.capture.resume import joined
+from lego_verl.capture.segment import TrainingSegment
+from lego_verl.capture.session import Prepared, SessionCapture
+from lego_verl.capture.template import TemplateError
+from lego_verl.policies.policy import ChatPolicy, ContextOverflow, Policy, PolicyError, RequestPolicy, Sampling
+from lego_verl.proxy.chat_policy import ask_chat_policy
+from lego_verl.proxy.errors import BadRequest, PolicyFailed, PromptTooLong, ProxyError, SessionOver
+from lego_verl.proxy.exchange import Answer, Ask, FinishReason
+
+Ending = Literal["turn_limit", "token_limit", "context_overflow", "time_limit", "policy_failed", "closed"]
+
+_MAX_RESUMES = 64
+"""Weight updates that one generation may span before it counts as failed."""
+_MAX_OVERFLOWS = 8
+"""Overflows in a row after which a harness is taken not to compact."""
+_UNBOUNDED = 1 << 20
+"""Tokens of a reply that neither the harness nor the session bounds: the policy's own context does."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a session may use; None sets no limit."""
+
+    turns: int | None = None
+    tokens: int | None = None
+    """Sampled tokens of the whole session."""
+    context: int | None = None
+    """Prompt and sampled tokens of one call."""
+    seconds: float | None = None
+    """Wall time from the session's opening."""
+
+
+class Session:
+    """A session. Its harness sees one address; whatever ends it, ``ending`` says so.
+
+    Args:
+        id: letters, digits, ``.``, ``_`` and ``-``; unique among a server's open sessions.
+        policy: with a ``ChatPolicy`` nothing is captured, and neither renderer nor parser is needed.
+        end_status: the HTTP status that the harness gets once the session is over.
+        reasoning: whether reasoning that a harness leaves out of its history counts as a change.
+    """
+
+    def __init__(
+        self,
+        id: str,
+        policy: Policy | RequestPolicy | ChatPolicy,
+        *,
+        renderer: Renderer | None = None,
+        parser: ToolParser | None = None,
+        sampling: Sampling | None = None,
+        budget: Budget | None = None,
+        end_status: int = 401,
+        reasoning: ReasoningPolicy = "keep",
+    ) -> None:
+        self.id = id
+        self.policy = policy
+        self.budget = budget or Budget()
+        self.end_status = end_status
+        self.failure = ""
+        """What went wrong, in one line; empty while nothing has."""
+        self.turns = 0
+        self.sampled_tokens = 0
+        self.replays = 0
+        """Requests that were answered with a reply that was already there, or in the making."""
+        self.malformed = 0
+        """Tool calls that were sampled and could not be read."""
+        self.capture: SessionCapture | None = None
+        if isinstance(policy, Policy | RequestPolicy):
+            if renderer is None or parser is None:
+                raise ValueError(f"session {id}: a policy whose tokens are captured needs a renderer and a parser")
+            self.capture = SessionCapture(renderer, parser, reasoning=reasoning)
+        self._sampling = sampling or Sampling()
+        self._answers: dict[bytes, asyncio.Task[Answer]] = {}
+        self._running = 0
+        self._ended: Ending | None = None
+        self._overflows = 0
+        self._over: asyncio.Future[None] | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Begin to count the time budget."""
+        if self.budget.seconds is not None and self._deadline is None:
+            loop = asyncio.get_running_loop()
+            self._deadline = loop.call_later(self.budget.seconds, self.close, "time_limit")
+
+    def close(self, reason: Ending = "closed", failure: str = "") -> None:
+        """End the session: calls in flight are given up, and every request gets the end status. The first reason
+        stays."""
+        if self._ended is not None:
+            return
+        self._ended = reason
+        self.failure = self.failure or failure
+        if self._deadline is not None:
+            self._deadline.cancel()
+        for task in self._answers.values():
+            if not task.done():
+                task.cancel()
+        if self._over is not None and not self._over.done():
+            self._over.set_result(None)
+
+    @property
+    def ending(self) -> Ending | None:
+        """Why the session is over, or would be if the harness stopped now; None when nothing stands in the way."""
+        return self._ended or ("context_overflow" if self._overflows else None)
+
+    @property
+    def over(self) -> bool:
+        return self._ended is not None
+
+    @property
+    def calls(self) -> list[Call]:
+        return self.capture.calls if self.capture else []
+
+    def segments(self) -> list[TrainingSegment]:
+        return self.capture.segments() if self.capture else []
+
+    def proof(self) -> Proof:
+        return self.capture.proof() if self.capture else not_captured(self.turns, self.sampled_tokens)
+
+    @property
+    def complete(self) -> bool:
+        """Whether both promises hold: a trial whose session is not complete is never trained."""
+        return self.proof().holds
+
+    async def answer(self, key: bytes, read: Callable[[], Ask], mint: Callable[[], str]) -> tuple[Ask, Answer]:
+        """Answer a request.
+
+        The generation belongs to the session, not to the connection: a client that goes away loses nothing, and
+        when it comes back with the same bytes (``key``) it gets the same reply, or joins the call in flight.
+
+        Raises:
+            ProxyError: what the harness is to be told instead.
+        """
+        if self._ended is not None:
+            raise SessionOver(self.end_status, self.id, self._ended)
+        ask = read()
+        task = self._answers.get(key)
+        if task is None:
+            self._check_budget()
+            task = asyncio.create_task(self._generate(ask, mint), name=f"session {self.id}: call {self.turns}")
+            self._answers[key] = task
+            self._running += 1
+            task.add_done_callback(lambda done: self._finished(key, done))
+        else:
+            self.replays += 1
+            if self.budget.turns is not None and self.replays > 4 * self.budget.turns + 16:
+                # A harness that drops a reply and asks the same again would otherwise get it for ever.
+                self._stop("turn_limit")
+        if not task.done():
+            if self._over is None:
+                self._over = asyncio.get_running_loop().create_future()
+            waited: set[asyncio.Future[Any]] = {task, self._over}
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        if task.done() and not task.cancelled():
+            return ask, task.result()
+        raise SessionOver(self.end_status, self.id, self._ended or "closed")
+
+    def _finished(self, key: bytes, task: asyncio.Task[Answer]) -> None:
+        self._running -= 1
+        error = None if task.cancelled() else task.exception()
+        if task.cancelled() or error is not None:
+            del self._answers[key]
+        if error is not None and not isinstance(error, ProxyError):
+            logger.error("session %s: a call failed in the proxy", self.id, exc_info=error)
+            self.close("policy_failed", f"the proxy failed: {error!r}")
+
+    def _check_budget(self) -> None:
+        if self.budget.turns is not None and self.turns + self._running >= self.budget.turns:
+            self._stop("turn_limit")
+        if self.budget.tokens is not None and self.sampled_tokens >= self.budget.tokens:
+            self._stop("token_limit")
+
+    def _stop(self, reason: Ending) -> None:
+        self.close(reason)
+        raise SessionOver(self.end_status, self.id, reason)
+
+    async def _generate(self, ask: Ask, mint: Callable[[], str]) -> Answer:
+        try:
+            if self.capture is None:
+                answer = await self._chat(ask, mint)
+            else:
+                answer = await self._captured(self.capture, ask, mint)
+        except PromptTooLong:
+            self._overflows += 1
+            if self._overflows >= _MAX_OVERFLOWS:
+                self.close("context_overflow")
+            raise
+        except (PolicyError, IncompleteSample) as error:
+            self.close("policy_failed", str(error))
+            raise PolicyFailed(str(error)) from error
+        self._overflows = 0
+        self.turns += 1
+        self.sampled_tokens += answer.completion_tokens
+        return answer
+
+    async def _captured(self, capture: SessionCapture, ask: Ask, mint: Callable[[], str]) -> Answer:
+        started = time.perf_counter()
+        try:
+            prepared = capture.prepare(ask.request)
+        except TemplateError as error:
+            raise BadRequest(str(error)) from error
+        room = self._room(len(prepared.prompt_ids), ask.max_tokens)
+        sampling = replace(self._sampling, stop=(*self._sampling.stop, *ask.stop))
+        sample = await self._sample(capture, prepared, room, sampling)
+        try:
+            committed = capture.commit(
+                prepared,
+                sample,
+                seconds=time.perf_counter() - started,
+                stop=sampling.stop,
+                mint=mint,
+                sampling=ask.sampling,
+            )
+        except IncompleteSample:
+            capture.lose("incomplete", len(sample.ids))
+            raise
+        self.malformed += committed.malformed
+        finish: FinishReason = "tool_calls" if committed.message.tool_calls else "stop"
+        if sample.finish == "length" and not committed.stopped:
+            finish = "length"
+        return Answer(
+            uuid.uuid4().hex, int(time.time()), committed.message, finish, len(prepared.prompt_ids), len(sample.ids)
+        )
+
+    def _room(self, prompt_tokens: int, asked: int | None) -> int:
+        """Tokens that may be sampled: the least of what the harness asked for, the session has left, and fits."""
+        limits = [asked] if asked is not None else []
+        if self.budget.tokens is not None:
+            limits.append(max(self.budget.tokens - self.sampled_tokens, 1))
+        if self.budget.context is not None:
+            if prompt_tokens >= self.budget.context:
+                raise PromptTooLong(prompt_tokens, self.budget.context)
+            limits.append(self.budget.context - prompt_tokens)
+        return min(limits, default=_UNBOUNDED)
+
+    async def _sample(self, capture: SessionCapture, prepared: Prepared, max_tokens: int, sampling: Sampling) -> Sample:
+        """Generate, and go on after every abort, until the sample is whole."""
+        sample: Sample | None = None
+        prompt = prepared.prompt_ids
+        try:
+            for _ in range(_MAX_RESUMES):
+                sent, room = prompt, max_tokens
+                if sample is not None and len(sample.ids):
+                    sent = prompt[:]
+                    sent.extend(sample.ids.tolist())
+                    room = max_tokens - len(sample.ids)
+                part = await self._ask_policy(prepared, sent, room, sampling)
+                sample = joined(sample, part, len(prompt))
+                if sample.finish != "aborted":
+                    return sample
+                if len(sample.ids) >= max_tokens:
+                    return replace(sample, finish="length")
+        except (PolicyError, asyncio.CancelledError) as error:
+            reason = "closed" if isinstance(error, asyncio.CancelledError) else "policy_failed"
+            capture.lose(reason, 0 if sample is None else len(sample.ids))
+            raise
+        raise PolicyError(f"session {self.id}: a generation was aborted {_MAX_RESUMES} times")
+
+    async def _ask_policy(self, prepared: Prepared, sent: array[int], max_tokens: int, sampling: Sampling) -> Sample:
+        policy = self.policy
+        try:
+            if isinstance(policy, RequestPolicy):
+                return await policy.answer(
+                    prepared.request, session=self.id, prompt_ids=sent, max_tokens=max_tokens, sampling=sampling
+                )
+            assert isinstance(policy, Policy)
+            return await policy.generate(session=self.id, prompt_ids=sent, max_tokens=max_tokens, sampling=sampling)
+        except PolicyError:
+            raise
+        except ContextOverflow as error:
+            raise PromptTooLong(None, None, str(error)) from error
+        except Exception as error:
+            logger.exception("session %s: the policy raised", self.id)
+            raise PolicyError(f"session {self.id}: the policy raised {error!r}") from error
+
+    async def _chat(self, ask: Ask, mint: Callable[[], str]) -> Answer:
+        assert isinstance(self.policy, ChatPolicy)
+        left = None if self.budget.tokens is None else max(self.budget.tokens - self.sampled_tokens, 1)
+        limits = [limit for limit in (ask.max_tokens, left) if limit is not None]
+        try:
+            return await ask_chat_policy(
+                self.policy, ask, self._sampling, max_tokens=min(limits) if limits else None, mint=mint
+            )
+        except PolicyError:
+            raise
+        except ContextOverflow as error:
+            raise PromptTooLong(None, None, str(error)) from error
+        except Exception as error:
+            logger.exception("session %s: the endpoint's policy raised", self.id)
+            raise PolicyError(f"session {self.id}: the policy raised {error!r}") from error

@@ -1,0 +1,109 @@
+"""``python -m lego_verl.trial task=… harness=… policy=…``: run one trial and show what happened."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from omegaconf import DictConfig
+from rich.console import Console
+
+from harness_adapters.adapter import HarnessError
+from harness_adapters.runtime import cache_folder
+from lego_verl.compose import compose_recipe, show_recipe
+from lego_verl.config import ConfigError, LegoConfig, typed
+from lego_verl.policies.scripted import ScriptError
+from lego_verl.tasks.harbor import load_tasks, read_task
+from lego_verl.tasks.task import Task, TaskError
+from lego_verl.tasks.toy import make_toy_tasks
+from lego_verl.trial.cli import Endpoint, TrialRequest, run_one
+from lego_verl.trial.from_recipe import sandbox_limits, trial_limits
+from lego_verl.trial.outcome import Treatment
+from lego_verl.trial.show import show_trial
+from sandbox.sandbox import SandboxError
+
+_CONTEXT = 1 << 17
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code (0: a verdict, 1: none, 2: a bad recipe)."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if any(argument.startswith("-") for argument in arguments):
+        return show_recipe(arguments, "trial")
+    console = Console(highlight=False)
+    try:
+        config = compose_recipe(arguments, config_name="trial")
+        request = request_of(config, typed(config))
+        console.print(f"task     {request.task.name}: {request.task.instruction.splitlines()[0]}", markup=False)
+        finished = asyncio.run(run_one(request, console))
+    except (ConfigError, TaskError, ScriptError) as error:
+        print(f"lego_verl: {error}", file=sys.stderr)
+        return 2
+    except (HarnessError, SandboxError) as error:
+        print(f"lego_verl: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        console.print("interrupted; nothing of it is running any more")
+        return 130
+    show_trial(finished, console, request.folder)
+    return 1 if finished.record.treatment is Treatment.DROP else 0
+
+
+def request_of(config: DictConfig, lego: LegoConfig) -> TrialRequest:
+    """The request that a composed ``trial`` recipe makes.
+
+    Raises:
+        ConfigError, TaskError: for a policy or a task that cannot be.
+    """
+    folder = Path(str(config.out)).resolve()
+    return TrialRequest(
+        task=find_task(None if config.task is None else str(config.task), lego, folder),
+        cache=cache_folder(lego.run.cache),
+        folder=folder,
+        policy=_policy(lego),
+        harness=lego.harness.name,
+        harness_options=lego.harness.options,
+        backend=lego.sandbox.backend,
+        limits=trial_limits(lego, context=_CONTEXT),
+        sandbox=sandbox_limits(lego),
+    )
+
+
+def find_task(wanted: str | None, lego: LegoConfig, folder: Path) -> Task:
+    """The task with this name, or in this folder; the first one for None. Toy tasks are made in ``folder``.
+
+    Raises:
+        TaskError: naming those there are.
+    """
+    if wanted is not None and Path(wanted, "task.toml").exists():
+        return read_task(Path(wanted))
+    if lego.tasks.kind == "toy":
+        toy = make_toy_tasks(folder / "tasks", seed=lego.run.seed)
+        tasks = [*toy.train, *toy.heldout]
+    else:
+        folders = [Path(each) for each in (lego.tasks.train, lego.tasks.heldout) if each]
+        tasks = [task for each in folders for task in load_tasks(each)]
+    named = {task.name: task for task in tasks}
+    if wanted is None:
+        return tasks[0]
+    if wanted not in named:
+        raise TaskError(f"task={wanted}: there is no such task or folder; there are {', '.join(sorted(named))}")
+    return named[wanted]
+
+
+def _policy(lego: LegoConfig) -> str | Path | Endpoint:
+    policy = lego.policy
+    if policy.kind == "endpoint":
+        if not policy.base_url or not policy.model:
+            raise ConfigError("policy=endpoint needs policy.base_url=http://…/v1 and policy.model=NAME")
+        return Endpoint(policy.base_url, policy.model, policy.api_key or "")
+    if policy.kind != "scripted":
+        raise ConfigError(f"policy={policy.kind} cannot answer without verl; a trial takes scripted or endpoint")
+    script = policy.script or "oracle"
+    return script if script in ("oracle", "nop") else Path(script)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""What the trials of one worker share: where they run, what runs in them, and how many at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from harness_adapters.adapter import HarnessAdapter
+from harness_adapters.runtime import MOUNTED_AT, BuiltRuntime
+from lego_verl.proxy.server import ProxyServer
+from lego_verl.trial.retries import RetryPolicy
+from sandbox.patch import Baseline, record_baseline
+from sandbox.sandbox import Backend, Limits, Mount, Sandbox, SandboxSpec
+from sandbox.scratch import Scratch
+
+_BASELINES = 64
+
+
+class GatedBackend:
+    """A backend that starts only so many sandboxes at once; those that run are not counted."""
+
+    def __init__(self, backend: Backend, starts: asyncio.Semaphore) -> None:
+        self.name = backend.name
+        self._backend, self._starts = backend, starts
+
+    async def check(self) -> None:
+        await self._backend.check()
+
+    async def start(self, spec: SandboxSpec) -> Sandbox:
+        async with self._starts:
+            return await self._backend.start(spec)
+
+    async def reap(self, run: str | None = None) -> int:
+        return await self._backend.reap(run)
+
+
+class Baselines:
+    """The base tree of every task, recorded in its first trial's sandbox and used by all that follow."""
+
+    def __init__(self, capacity: int = _BASELINES) -> None:
+        self._capacity = capacity
+        self._known: OrderedDict[str, Baseline] = OrderedDict()
+        self._recording: dict[str, asyncio.Lock] = {}
+
+    async def of(self, digest: str, sandbox: Sandbox) -> Baseline:
+        """The baseline of the task with this digest; ``sandbox`` is untouched, and used when it is not known yet."""
+        async with self._recording.setdefault(digest, asyncio.Lock()):
+            baseline = self._known.get(digest)
+            if baseline is None:
+                baseline = self._known[digest] = await record_baseline(sandbox)
+                while len(self._known) > self._capacity:
+                    self._recording.pop(self._known.popitem(last=False)[0], None)
+            self._known.move_to_end(digest)
+            return baseline
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Made once, used by every trial of a worker."""
+
+    run: str
+    backend: Backend
+    scratch: Scratch
+    """Where the links' sockets stand."""
+    server: ProxyServer
+    """Started."""
+    adapter: HarnessAdapter
+    runtime: BuiltRuntime | None
+    """None for a harness that the image brings along."""
+    slots: asyncio.Semaphore
+    """Trials that run at once."""
+    starts: asyncio.Semaphore
+    """Sandboxes that start at once."""
+    sandbox: Limits = field(default_factory=Limits)
+    regrading: RetryPolicy = field(default_factory=RetryPolicy)
+    """How often a patch is graded again when there was no verdict."""
+    baselines: Baselines = field(default_factory=Baselines)
+
+    @property
+    def gated(self) -> Backend:
+        return GatedBackend(self.backend, self.starts)
+
+    @property
+    def mounts(self) -> Sequence[Mount]:
+        return [] if self.runtime is None else [Mount(self.runtime.folder, MOUNTED_AT)]
+
+    @property
+    def python(self) -> str:
+        return "python3" if self.runtime is None else self.runtime.python

@@ -1,0 +1,121 @@
+"""A trial as verl sees it: an agent loop that returns one output a segment, or none for a trial that is dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
+
+from lego_verl.capture.segment import TrainingSegment
+from lego_verl.policies.policy import Sampling
+from lego_verl.trial.outcome import Treatment
+from lego_verl.trial.record import TrialRecord, write_trial
+from lego_verl.trial.retries import RetryPolicy, run_retried
+from lego_verl.trial.run import FinishedTrial, run_trial
+from lego_verl.workers.host import TrialHost, host_of, task_of
+from lego_verl.workers.policy import VerlPolicy
+from lego_verl.workers.renderer import VerlRenderer
+
+
+class HarnessAgentLoop(AgentLoopBase):
+    """Runs an unmodified harness on a task and hands verl what the policy sampled.
+
+    Registered as ``harness`` by ``recipes/agent_loop.yaml``. The dataset's ``extra_info`` names the task's
+    folder and its split.
+    """
+
+    async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> list[AgentLoopOutput]:
+        """Run one trial, again after faults of infrastructure.
+
+        Returns:
+            An output a segment, the last one last; an empty list when the trial is dropped.
+        """
+        host = await host_of(
+            self.server_manager,
+            lambda: TrialHost.open(self.config, VerlRenderer(self.tokenizer, builder=self.continuous_token_builder)),
+        )
+        info = kwargs["extra_info"]
+        step, split, group = int(kwargs["global_steps"]), str(info["split"]), str(kwargs["uid"])
+        task = task_of(str(info["task_folder"]))
+        trial = f"{task.name}-{group[:8]}-{kwargs['session_id']}"
+        policy = VerlPolicy(
+            self.server_manager,
+            model=str(self.config.actor_rollout_ref.model.path),
+            eos_ids=self._eos_ids(),
+            seconds=host.limits.seconds,
+        )
+        sampling = Sampling(
+            temperature=float(sampling_params["temperature"]),
+            top_p=float(sampling_params["top_p"]),
+            top_k=int(sampling_params["top_k"]),
+        )
+
+        async def attempt(number: int) -> FinishedTrial:
+            await host.ledger.started.remote(step, split, trial, task.name, number)
+            return await run_trial(
+                host.bench,
+                trial=f"{step}-{trial}-a{number}",
+                task=task,
+                policy=policy,
+                renderer=host.renderer,
+                parser=host.parser,
+                sampling=sampling,
+                limits=host.limits,
+                reasoning=host.lego.capture.reasoning.value,
+                group=group,
+            )
+
+        async def told(number: int, failed: FinishedTrial) -> None:
+            await host.ledger.retried.remote(step, split, trial, failed.record.outcome.value, failed.record.error)
+
+        finished = await run_retried(attempt, RetryPolicy(retries=host.lego.trial.retries), on_retry=told)
+        finished = replace(finished, record=replace(finished.record, trial=trial))
+        if host.lego.monitor.keep_trials:
+            write_trial(host.run.trial(step, trial), finished)
+        await host.ledger.finished.remote(step, split, finished.record.as_dict())
+        if finished.record.treatment is Treatment.DROP:
+            return []
+        routed = bool(self.rollout_config.enable_rollout_routing_replay)
+        return outputs(finished.record, finished.segments, routed=routed)
+
+    def _eos_ids(self) -> frozenset[int]:
+        eos = self.tokenizer.eos_token_id
+        return frozenset([eos] if isinstance(eos, int) else eos)
+
+
+def outputs(record: TrialRecord, segments: Sequence[TrainingSegment], *, routed: bool) -> list[AgentLoopOutput]:
+    """One ``AgentLoopOutput`` a segment, each with the trial's reward.
+
+    Args:
+        routed: hand over expert routes, shape (prompt + response, layers, top_k) after verl's padding.
+    """
+    return [
+        AgentLoopOutput(
+            prompt_ids=segment.prompt_ids.tolist(),
+            response_ids=segment.response_ids.tolist(),
+            response_mask=segment.response_mask.tolist(),
+            response_logprobs=segment.logprobs.tolist(),
+            routed_experts=segment.routes if routed else None,
+            reward_score=record.reward,
+            num_turns=record.calls,
+            metrics=AgentLoopMetrics(
+                generate_sequences=record.seconds.get("generation", 0.0),
+                tool_calls=record.seconds.get("harness", 0.0),
+                compute_score=record.seconds.get("grading", 0.0),
+            ),
+            extra_fields={
+                "reward_extra_info": {"solved": float(record.outcome.value == "solved")},
+                **_versions(segment),
+            },
+        )
+        for segment in segments
+    ]
+
+
+def _versions(segment: TrainingSegment) -> dict[str, int]:
+    """The weight versions that the segment's loss tokens were sampled by, in verl's names."""
+    sampled = segment.versions[np.asarray(segment.response_mask, dtype=bool)]
+    return {"min_global_steps": int(sampled.min()), "max_global_steps": int(sampled.max())}

@@ -1,0 +1,109 @@
+"""What all trials of one rollout worker share: the proxy, the sandboxes, the harness, and how many may run at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import weakref
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import ray
+from omegaconf import DictConfig
+from verl.workers.rollout.llm_server import LLMServerClient
+
+from harness_adapters.registry import load_adapter
+from harness_adapters.runtime import build_runtime, cache_folder
+from lego_verl.capture.parser import HermesParser, ToolParser
+from lego_verl.capture.render import Renderer
+from lego_verl.config import ConfigError, LegoConfig, typed
+from lego_verl.monitor.run_folder import RunFolder
+from lego_verl.proxy.server import ProxyServer
+from lego_verl.tasks.harbor import read_task
+from lego_verl.tasks.task import Task
+from lego_verl.trial.bench import Bench
+from lego_verl.trial.from_recipe import sandbox_limits, trial_limits
+from lego_verl.trial.limits import TrialLimits
+from lego_verl.workers.run_ledger import ACTOR_NAME
+from sandbox.choose import choose_backend
+
+
+@dataclass(frozen=True)
+class TrialHost:
+    """One a rollout worker, for as long as the worker lives."""
+
+    lego: LegoConfig
+    run: RunFolder
+    bench: Bench
+    limits: TrialLimits
+    renderer: Renderer
+    parser: ToolParser
+    ledger: Any
+    """Handle of the run's ledger actor."""
+
+    @classmethod
+    async def open(cls, config: DictConfig, renderer: Renderer) -> TrialHost:
+        """Start the proxy and make the sandboxes ready.
+
+        Raises:
+            SandboxUnavailable, HarnessError, RuntimeBuildError: what is missing on this machine.
+        """
+        lego = typed(config)
+        scratch = os.environ.get("LEGO_VERL_SCRATCH")
+        backend = await choose_backend(lego.sandbox.backend, scratch=Path(scratch) if scratch else None)
+        adapter = load_adapter(lego.harness.name, lego.harness.options)
+        server = ProxyServer()
+        await server.start()
+        bench = Bench(
+            run=str(lego.run.name),
+            backend=backend,
+            scratch=backend.scratch,
+            server=server,
+            adapter=adapter,
+            runtime=await build_runtime(adapter.runtime, cache_folder(lego.run.cache)),
+            slots=asyncio.Semaphore(lego.sandbox.slots),
+            starts=asyncio.Semaphore(lego.sandbox.starts),
+            sandbox=sandbox_limits(lego),
+        )
+        return cls(
+            lego=lego,
+            run=RunFolder(Path(lego.run.folder) / str(lego.run.name)),
+            bench=bench,
+            limits=trial_limits(lego, context=int(config.actor_rollout_ref.rollout.max_model_len)),
+            renderer=renderer,
+            parser=load_parser(lego.policy.tool_parser),
+            ledger=ray.get_actor(ACTOR_NAME),
+        )
+
+
+def load_parser(name: str) -> ToolParser:
+    """A tool parser by its recipe name.
+
+    Raises:
+        ConfigError: naming those there are.
+    """
+    if name != HermesParser.name:
+        raise ConfigError(f"lego.policy.tool_parser={name}: there is no such parser; it can be {HermesParser.name}")
+    return HermesParser()
+
+
+_hosts: weakref.WeakKeyDictionary[LLMServerClient, asyncio.Task[TrialHost]] = weakref.WeakKeyDictionary()
+
+
+async def host_of(client: LLMServerClient, open_host: Callable[[], Awaitable[TrialHost]]) -> TrialHost:
+    """The host of a rollout worker, opened by its first trial.
+
+    verl makes an agent loop anew for every trial and gives it nothing to keep; its worker has one client.
+    """
+    if client not in _hosts:
+        _hosts[client] = asyncio.ensure_future(open_host())
+    return await asyncio.shield(_hosts[client])
+
+
+@lru_cache(maxsize=4096)
+def task_of(folder: str) -> Task:
+    """A task by its folder, read once a worker."""
+    return read_task(Path(folder))

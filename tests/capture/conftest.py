@@ -1,0 +1,6 @@
+"""Settings of hypothesis for a machine that many share."""
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared")

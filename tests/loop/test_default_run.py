@@ -1,0 +1,106 @@
+"""The main job, for real: the default recipe trains, learns, and its numbers are right. Minutes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytest.importorskip("verl", reason="the extra cpu is not installed")
+pytestmark = [pytest.mark.loop, pytest.mark.timeout(1500)]
+
+MAIN = [sys.executable, "-m", "lego_verl.main"]
+
+
+def steps_of(run: Path) -> list[dict]:
+    path = run / "metrics.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def left_behind() -> list[str]:
+    """Processes of a run or of a sandbox that are still there."""
+    found = []
+    for process in psutil.process_iter(["name", "cmdline"]):
+        line = " ".join(process.info["cmdline"] or [])
+        if process.info["name"] == "bwrap" or "lego_verl.workers" in line or "raylet" in line or "gcs_server" in line:
+            found.append(line[:120])
+    return found
+
+
+@pytest.fixture(scope="module")
+def default_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("runs")
+    done = subprocess.run([*MAIN, f"run.folder={folder}", "run.name=default"], capture_output=True, text=True)
+    print(done.stdout, done.stderr)
+    assert done.returncode == 0, done.stderr
+    yield folder / "default"
+
+
+def test_it_learns(default_run: Path) -> None:
+    steps = steps_of(default_run)
+    first = sum(step["solve_rate"] for step in steps[:2]) / 2
+    last = sum(step["solve_rate"] for step in steps[-3:]) / 3
+    assert first <= 0.45
+    assert last >= 0.80
+    heldout = [json.loads(line)["solve_rate"] for line in (default_run / "heldout.jsonl").read_text().splitlines()]
+    assert heldout[-1] > heldout[0]
+
+
+def test_its_numbers_are_right_at_every_step(default_run: Path) -> None:
+    for step in steps_of(default_run):
+        assert step["pearson"] >= 0.999
+        assert (step["proof_provenance"], step["proof_context"]) == (1.0, 1.0)
+        assert step["submitted"] == step["trained"] + step["dropped"]
+        assert step["loss_tokens"] == step["sampled_tokens"] > 0
+        assert step["probe_difference"] < 1e-3
+        assert step["probe_change"] > 0 or step["zero_variance_groups"] == step["groups"]
+
+
+def test_everything_of_it_is_in_its_folder(default_run: Path) -> None:
+    for name in ("recipe.yaml", "versions.json", "metrics.jsonl", "events.jsonl", "logs/training.log", "policy"):
+        assert (default_run / name).exists(), name
+    assert (default_run / "checkpoints" / "latest_checkpointed_iteration.txt").exists()
+    trials = list((default_run / "trials" / "0001").iterdir())
+    assert len(trials) == steps_of(default_run)[0]["submitted"]
+    assert {path.name for path in trials[0].iterdir()} >= {"trial.json", "patch.diff", "harness.log", "tokens.npz"}
+
+
+def test_nothing_is_left_after_a_run(default_run: Path) -> None:
+    assert left_behind() == []
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_that_is_ended_after_step_2_goes_on_at_step_3(how: signal.Signals, tmp_path: Path) -> None:
+    arguments = [
+        *MAIN,
+        f"run.folder={tmp_path}",
+        "run.name=again",
+        "trainer.total_training_steps=4",
+        "trainer.val_before_train=false",
+        "trainer.test_freq=-1",
+        "data.train_batch_size=2",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=1",
+    ]
+    run = tmp_path / "again"
+    first = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    deadline = time.monotonic() + 400
+    while len(steps_of(run)) < 2 and first.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert len(steps_of(run)) == 2
+    os.kill(first.pid, how)
+    code = first.wait(timeout=60)
+    assert code == (130 if how is signal.SIGINT else -signal.SIGKILL)
+    time.sleep(8 if how is signal.SIGKILL else 0)
+    assert left_behind() == []
+    second = subprocess.run(arguments, capture_output=True, text=True)
+    assert second.returncode == 0, second.stderr
+    assert "resumed after step 2" in second.stdout
+    assert [step["step"] for step in steps_of(run)] == [1, 2, 3, 4]

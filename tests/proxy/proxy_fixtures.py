@@ -1,0 +1,19 @@
+"""What the proxy's tests share: a renderer, and bodies of requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lego_verl.capture.bytelevel import byte_renderer
+from lego_verl.capture.parser import HermesParser
+
+RENDERER = byte_renderer()
+PARSER = HermesParser()
+
+
+def body(*messages: dict[str, Any], **options: Any) -> dict[str, Any]:
+    return {"model": "policy", "messages": [{"role": "system", "content": "S"}, *messages], **options}
+
+
+def user(text: str = "Fix it.") -> dict[str, Any]:
+    return {"role": "user", "content": text}

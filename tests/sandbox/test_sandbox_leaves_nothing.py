@@ -1,0 +1,141 @@
+"""However it ends, nothing of a sandbox stays: no process, no mount, no folder."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from sandbox.local import LocalBackend
+from sandbox.sandbox import Image, Limits, SandboxSpec
+from sandbox.scratch import Scratch
+
+_DRIVER = """
+import asyncio, sys
+from pathlib import Path
+from sandbox.local import LocalBackend
+from sandbox.sandbox import *
+
+async def main():
+    backend = LocalBackend(scratch=Path(sys.argv[1]))
+    link = backend.scratch.folder("killed", "trial") / "link.sock"
+    await asyncio.start_unix_server(lambda reader, writer: None, link)
+    link.chmod(0o666)
+    sandboxes = await asyncio.gather(
+        *(backend.start(SandboxSpec("killed", f"t{n}", Image(), link=link)) for n in range(3))
+    )
+    script = "trap '' TERM; setsid nohup sleep %s & setsid sleep %s & sleep %s" % ((sys.argv[2],) * 3)
+    runs = [asyncio.create_task(sandbox.exec(["bash", "-c", script], deadline=1000)) for sandbox in sandboxes]
+    await asyncio.sleep(0.5)
+    print("ready", flush=True)
+    await asyncio.gather(*runs)
+
+asyncio.run(main())
+"""
+
+
+def _with_marker(marker: str) -> list[psutil.Process]:
+    """The processes with this text among their arguments: ours, by a number that only they sleep for."""
+    everyone = psutil.process_iter(["cmdline"])
+    return [process for process in everyone if any(marker in word for word in process.info["cmdline"] or ())]
+
+
+def _mounts() -> str:
+    return Path("/proc/self/mounts").read_text()
+
+
+def _gone(marker: str, seconds: float = 5.0) -> bool:
+    end = time.monotonic() + seconds
+    while _with_marker(marker):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_killed_driver(open_tmp: Path, how: signal.Signals) -> None:
+    marker = f"1{os.getpid()}.{how.value}"  # a number of seconds that only these sleeps sleep
+    mounts, entries = _mounts(), sorted(os.listdir("/tmp"))
+    driver = subprocess.Popen(
+        [sys.executable, "-c", _DRIVER, str(open_tmp / "s"), marker], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert driver.stdout is not None
+    assert driver.stdout.readline() == b"ready\n"
+    assert len(_with_marker(marker)) >= 3 * 3
+    driver.send_signal(how)
+    driver.wait()
+    driver.stdout.close()
+    assert _gone(marker)
+    assert _mounts() == mounts
+    assert [name for name in sorted(os.listdir("/tmp")) if name not in entries and "lego" in name] == []
+    assert os.listdir(open_tmp / "s") == ["killed"]  # the link's folder, which the next start clears
+    assert asyncio.run(LocalBackend(scratch=open_tmp / "s").reap()) == 1
+    assert os.listdir(open_tmp / "s") == []
+
+
+async def test_cancelled_tasks(backend: LocalBackend) -> None:
+    """At whatever moment of a sandbox's life the cancellation comes."""
+    marker = f"2{os.getpid()}"
+
+    async def life() -> None:
+        sandbox = await backend.start(SandboxSpec("run", "trial", Image()))
+        try:
+            await sandbox.exec(["sleep", marker], deadline=1000)
+        finally:
+            await sandbox.close()
+
+    before = len(os.listdir("/proc/self/fd"))
+    for moment in (0, 0.001, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.3):
+        tasks = [asyncio.create_task(life()) for _ in range(3)]
+        await asyncio.sleep(moment)
+        for task in tasks:
+            task.cancel()
+        done = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(result, asyncio.CancelledError) for result in done)
+    await asyncio.sleep(0.2)
+    assert _gone(marker)
+    assert not [child for child in psutil.Process().children(recursive=True) if "bwrap" in child.name()]
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+async def test_many_starts_leave_no_descriptor_and_no_child(backend: LocalBackend) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(10):
+        sandbox = await backend.start(SandboxSpec("run", "trial", Image()))
+        await sandbox.close()
+    with pytest.raises(Exception, match="limits"):
+        await backend.start(SandboxSpec("run", "trial", Image(), limits=Limits(processes=0)))
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert psutil.Process().children() == []
+
+
+def test_reaping_takes_what_is_dead_and_only_that(tmp_path: Path) -> None:
+    scratch = Scratch(tmp_path / "s")
+    mine = scratch.folder("mine", "a")
+    scratch.folder("mine", "b/with:odd name " + "x" * 100)
+    script = f"from sandbox.scratch import Scratch; from pathlib import Path; s = Scratch(Path({str(scratch.root)!r}))"
+    script += "; s.folder('dead', 'a'); s.folder('dead', 'b'); s.folder('mine', 'c')"
+    subprocess.run([sys.executable, "-c", script], check=True)
+    assert scratch.reap() == 2
+    assert sorted(path.name for path in scratch.root.iterdir()) == ["mine"]
+    assert scratch.folder("mine", "a") == mine
+    assert scratch.reap("other") == 0
+    assert scratch.reap("mine") == 3
+    assert not mine.exists()
+    assert Scratch(tmp_path / "never made").reap() == 0
+    assert all(len(str(scratch.folder("r" * 200, "t" * 200) / "link.sock")) - len(str(scratch.root)) < 80 for _ in "a")
+
+
+def test_a_process_number_used_again_is_not_the_owner(tmp_path: Path) -> None:
+    scratch = Scratch(tmp_path / "s")
+    owner = next((scratch.folder("run", "trial").parent / "owner").iterdir())
+    owner.rename(owner.with_name(f"{os.getpid()}-1"))
+    assert scratch.reap() == 1
