@@ -80,12 +80,12 @@ def compose_recipe(overrides: Sequence[str], *, config_name: str = "config") -> 
     return config
 
 
-def show_recipe(arguments: Sequence[str]) -> int:
+def show_recipe(arguments: Sequence[str], config_name: str = "config") -> int:
     """Hydra's own flags (``--help``, ``--cfg job``, ``--info`` …); return the exit code."""
     Plugins.instance().register(_VerlSearchPath)
     ConfigStore.instance().store(name="lego_schema", node={"lego": LegoConfig})
 
-    @hydra.main(config_path=str(RECIPES), config_name="config", version_base="1.3")
+    @hydra.main(config_path=str(RECIPES), config_name=config_name, version_base="1.3")
     def nothing(_: DictConfig) -> None:
         print("lego_verl: flags only show a recipe; to train, give GROUP=OPTION and KEY=VALUE alone", file=sys.stderr)
         raise SystemExit(2)

@@ -23,6 +23,11 @@ class Reasoning(Enum):
     strip = "strip"
 
 
+class Family(Enum):
+    dense = "dense"
+    moe = "moe"
+
+
 @dataclass
 class RunConfig:
     name: str | None = None
@@ -76,8 +81,8 @@ class PolicyConfig:
     """``tiny`` (made on the spot) or ``pretrained`` (a folder or hub name); a trial also takes ``scripted`` and
     ``endpoint``."""
     model: str | None = None
-    family: str = "dense"
-    """Of ``tiny``: ``dense`` or ``moe``."""
+    family: Family = Family.dense
+    """Of ``tiny``."""
     tool_parser: str = "hermes"
     base_url: str | None = None
     api_key: str | None = None

@@ -46,8 +46,6 @@ def check_consistency(config: DictConfig, lego: LegoConfig) -> None:
         )
     if not rollout.calculate_log_probs:
         raise ConfigError("actor_rollout_ref.rollout.calculate_log_probs must be true: they are what is trained on")
-    if lego.policy.kind == "tiny" and lego.policy.family not in ("dense", "moe"):
-        raise ConfigError(f"lego.policy.family={lego.policy.family}: a tiny policy is dense or moe")
     if lego.tasks.kind not in ("toy", "harbor"):
         raise ConfigError(f"lego.tasks.kind={lego.tasks.kind}: tasks are toy or harbor")
     if lego.tasks.kind == "harbor" and not lego.tasks.train:

@@ -85,14 +85,15 @@ async def record_demonstrations(
             sampling=Sampling(),
             limits=limits,
         )
-        if finished.record.treatment is Treatment.DROP or finished.session is None:
+        capture = finished.session.capture if finished.session else None
+        if finished.record.treatment is Treatment.DROP or capture is None:
             raise DemonstrationError(
                 f"the harness could not be driven on {task.name}: {finished.record.outcome}: {finished.record.error}"
             )
         progress()
         return Conversation(
             messages=recorder.conversation(),
-            tools=finished.session.capture.asked[0].tools or (),
+            tools=capture.asked[0].tools or (),
             kind=recorder.demonstrator.kind,
             module=recorder.demonstrator.module,
         )

@@ -73,7 +73,7 @@ def train(config: DictConfig, lego: LegoConfig, run: RunFolder, console: Console
     """Prepare and train, showing both; return the exit code."""
     started = time.monotonic()
     clear_dead_runs()
-    console.print(f"run [bold]{run.path}[/bold]")
+    console.print(f"run [bold]{run.path}[/bold]", soft_wrap=True)
     asyncio.run(prepare(config, lego, run, console))
     resumed_from = run.last_checkpoint()
     for path in (run.metrics, run.heldout, run.events):
@@ -99,7 +99,7 @@ def train(config: DictConfig, lego: LegoConfig, run: RunFolder, console: Console
         print(f"lego_verl: {process.error}\n  the whole story: {process.log}", file=sys.stderr)
         return 1
     summary(view, console, seconds=time.monotonic() - started)
-    console.print(f"everything of it: {run.path}")
+    console.print(f"everything of it: {run.path}", soft_wrap=True)
     return 0
 
 

@@ -84,7 +84,7 @@ def tasks_of(lego: LegoConfig, run: RunFolder) -> tuple[list[Task], list[Task]]:
         made = make_toy_tasks(run.tasks)
         return made.train, made.heldout
     assert lego.tasks.train is not None
-    loaded = []
+    loaded: list[list[Task]] = []
     for key, folder in (("train", lego.tasks.train), ("heldout", lego.tasks.heldout)):
         if folder is None:
             loaded.append([])
@@ -146,11 +146,12 @@ async def make_policy(
         # torch stays out of this process.
         loop = asyncio.get_running_loop()
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-            make = partial(make_tiny_policy, conversations, run.policy, seed=lego.run.seed, kind=lego.policy.family)
+            make = partial(make_tiny_policy, conversations, run.policy, seed=lego.run.seed, kind=lego.policy.family.value)
             made = await loop.run_in_executor(pool, make)
     console.print(
-        f"policy: tiny {lego.policy.family}, {made.parameters:,} parameters, {made.vocabulary} tokens, from "
-        f"{len(conversations)} demonstrations"
+        f"policy: tiny {lego.policy.family.value}, {made.parameters:,} parameters, {made.vocabulary} tokens, from "
+        f"{len(conversations)} demonstrations",
+        soft_wrap=True,
     )
 
 

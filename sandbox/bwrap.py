@@ -44,9 +44,9 @@ _ETC_MADE = {
 class Invocation:
     """One command line and the descriptors it names. Use it as a context: they are closed after the start."""
 
-    def __init__(self, tools: Tools) -> None:
+    def __init__(self, tools: Tools, label: str) -> None:
         self.tools = tools
-        self.arguments = ["bwrap"]
+        self.arguments = [label]  # what bwrap is called in the list of processes
         self.fds: list[int] = []
         self.environment = {"PATH": tools.path, "HOME": HOME, "LANG": "C.UTF-8"}
 
@@ -80,10 +80,10 @@ class Invocation:
 
 @contextlib.contextmanager
 def invocation(
-    tools: Tools, *, disk_bytes: int, mounts: Sequence[Mount], link: Path | None, command: Sequence[str]
+    tools: Tools, label: str, *, disk_bytes: int, mounts: Sequence[Mount], link: Path | None, command: Sequence[str]
 ) -> Iterator[Invocation]:
     """The command line of one sandbox. ``SandboxError`` when a mount or the link is not there."""
-    with Invocation(tools) as it:
+    with Invocation(tools, label) as it:
         shared = min(64 << 20, disk_bytes // 8)
         it.add(
             "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--as-pid-1", "--new-session"

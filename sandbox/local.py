@@ -22,6 +22,7 @@ from typing import Any
 from sandbox.bwrap import HOME, LINK, invocation, spawn
 from sandbox.channel import Channel, RequestFailed, drain_pipe
 from sandbox.images import LocalImages, PreparedImage
+from sandbox.orphans import end_orphans, label
 from sandbox.sandbox import (
     ExecResult,
     Image,
@@ -36,6 +37,8 @@ from sandbox.tools import Tools, explain, find_tools
 
 LINK_PORT = 4747
 START_SECONDS = 60.0
+CLOSE_SECONDS = 10.0
+"""How long a sandbox may take to end by itself before it is killed."""
 GRACE_SECONDS = 30.0
 """How long after a request's deadline a keeper that does not answer is given up."""
 _NEARLY_FULL = 1 << 20
@@ -116,14 +119,15 @@ class LocalSandbox:
 
     async def close(self) -> None:
         self._closed = True
-        if self._channel is None:
-            self._kill()
+        if self._process is None:
+            self._gone.set()
         try:
+            # Without its channel the keeper ends, and with pid 1 every process and mount of the namespace. One that
+            # is only starting is let come so far: killed meanwhile, bwrap can leave half of itself behind.
             if self._channel is not None:
-                # Without its channel the keeper ends, and with pid 1 every process and mount of the namespace.
                 await self._channel.close()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._gone.wait(), 5)
+                await asyncio.wait_for(self._gone.wait(), CLOSE_SECONDS)
         finally:
             self._kill()
             if self._errors is not None:
@@ -153,6 +157,7 @@ class LocalSandbox:
             try:
                 with invocation(
                     tools,
+                    label(self.spec.run, self.spec.trial),
                     disk_bytes=limits.disk_mb << 20,
                     mounts=self.spec.mounts,
                     link=self.spec.link,
@@ -218,11 +223,16 @@ class LocalSandbox:
         loop.add_reader(fd, ended)
 
     def _kill(self) -> None:
-        if self._process is None:
-            self._gone.set()
-        elif self._process.returncode is None:
+        """The inner process first: with it goes all that is inside, and the outer one would not wait for it."""
+        if self._process is None or self._process.returncode is not None:
+            return
+        pid = self._process.pid
+        inner: list[str] = []
+        with contextlib.suppress(OSError):
+            inner = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        for each in [*map(int, inner), pid]:
             with contextlib.suppress(ProcessLookupError):
-                self._process.send_signal(signal.SIGKILL)
+                os.kill(each, signal.SIGKILL)
 
     def _why(self, error: Exception) -> str:
         """What stopped the start, without the words that say that something is gone."""
@@ -274,7 +284,7 @@ class LocalBackend:
         return await self._start_from(spec, await self._images.prepare(spec))
 
     async def reap(self, run: str | None = None) -> int:
-        return self.scratch.reap(run)
+        return end_orphans(run) + self.scratch.reap(run)
 
     async def _start_from(self, spec: SandboxSpec, image: PreparedImage) -> LocalSandbox:
         self._tools = self._tools or find_tools()

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from sandbox.scratch import Scratch
+
 
 class SandboxError(Exception):
     """The sandbox, not what ran in it, failed. Never a reward."""
@@ -137,6 +139,8 @@ class Backend(Protocol):
     """Where sandboxes come from."""
 
     name: str
+    scratch: Scratch
+    """Where this backend keeps a trial's link on the host."""
 
     async def check(self) -> None:
         """Raise ``SandboxUnavailable`` with one clear line when this machine cannot run it."""

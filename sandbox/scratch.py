@@ -7,12 +7,17 @@ it, so that what a killed run left can be told from what a living one uses.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 import shutil
+import time
 from pathlib import Path
 
+from sandbox.orphans import identity, is_alive
+
 _OWNER = "owner"
+_NEW_SECONDS = 60.0
 
 
 class Scratch:
@@ -31,15 +36,20 @@ class Scratch:
         self._make(self.root)
         if self.root.lstat().st_uid != os.geteuid() or self.root.is_symlink():
             raise PermissionError(f"{self.root} belongs to somebody else; give the sandbox another scratch folder")
-        home = self.root / _name(run)
+        for attempts_left in (2, 1, 0):
+            try:
+                return self._folder(self.root / _name(run), _name(trial))
+            except FileNotFoundError:  # a reaper took the folder of this run's dead predecessor from under us
+                if not attempts_left:
+                    raise
+        raise AssertionError
+
+    def _folder(self, home: Path, trial: str) -> Path:
         self._make(home)
-        owner = home / _OWNER / _identity(os.getpid())
-        if not owner.exists():
-            owner.parent.mkdir(exist_ok=True)
-            owner.touch()
-        folder = home / _name(trial)
-        self._make(folder)
-        return folder
+        (home / _OWNER).mkdir(exist_ok=True)
+        (home / _OWNER / identity(os.getpid())).touch()
+        self._make(home / trial)
+        return home / trial
 
     def _make(self, folder: Path) -> None:
         try:
@@ -55,7 +65,7 @@ class Scratch:
         removed = 0
         with contextlib.suppress(FileNotFoundError):
             for home in [path for path in self.root.iterdir() if path.is_dir() and not path.is_symlink()]:
-                if home.name == _name(run) if run is not None else not _alive(home):
+                if home.name == _name(run) if run is not None else not _in_use(home):
                     removed += sum(1 for entry in home.iterdir() if entry.name != _OWNER)
                     shutil.rmtree(home, ignore_errors=True)
         return removed
@@ -65,23 +75,21 @@ def _name(text: str) -> str:
     """A folder name for a run or trial, short enough for a socket's path."""
     clean = re.sub(r"[^A-Za-z0-9._-]", "_", text)
     if clean in ("", ".", "..", _OWNER) or clean != text or len(clean) > 32:
-        import hashlib
-
         return f"{clean[:20].lstrip('.') or 'x'}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
     return clean
 
 
-def _identity(pid: int) -> str:
-    """A process, told apart from a later one with the same number by its start time."""
-    stat = Path(f"/proc/{pid}/stat").read_text()
-    return f"{pid}-{stat.rpartition(')')[2].split()[19]}"
+def _in_use(home: Path) -> bool:
+    """Whether any of the processes that used the run's folder still runs, or one is only just making it."""
+    try:
+        owners = list((home / _OWNER).iterdir())
+        return any(is_alive(owner.name) for owner in owners) or (not owners and _is_new(home))
+    except FileNotFoundError:
+        return _is_new(home)
 
 
-def _alive(home: Path) -> bool:
-    """Whether any of the processes that used the run's folder still runs."""
-    with contextlib.suppress(FileNotFoundError):
-        for owner in (home / _OWNER).iterdir():
-            with contextlib.suppress(OSError, ValueError):
-                if _identity(int(owner.name.split("-")[0])) == owner.name:
-                    return True
-    return False
+def _is_new(home: Path) -> bool:
+    try:
+        return time.time() - home.stat().st_mtime < _NEW_SECONDS
+    except FileNotFoundError:
+        return False

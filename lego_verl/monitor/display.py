@@ -47,7 +47,7 @@ class Display:
             self._live.update(Group(self._table(), self._now()))
             return
         for step in finished:
-            self._console.print(_line(step, self._total_steps), highlight=False)
+            self._console.print(_line(step, self._total_steps), highlight=False, soft_wrap=True)
 
     def _table(self) -> RenderableType:
         return steps_table(self._view.steps[-20:])
@@ -101,7 +101,8 @@ def summary(view: RunView, console: Console, *, seconds: float) -> None:
     """The first and the last steps side by side."""
     if not view.steps:
         return
-    first, last = view.steps[:2], view.steps[-3:]
+    first = view.steps[:2]
+    last = view.steps[2:][-3:] or first
     table = Table(title="first and last steps", title_justify="left", box=None, pad_edge=False, padding=(0, 2))
     table.add_column("")
     table.add_column(f"steps {_range(first)}", justify="right")

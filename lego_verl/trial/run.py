@@ -202,7 +202,9 @@ class _Trial:
         except PatchError as error:  # the agent's own doing: it left nothing that can be judged
             self.outcome, self.error = self.outcome or Outcome.UNSOLVED, str(error)
         except SandboxError as error:
-            if not isinstance(error, SandboxLost) and await sandbox.disk_full():
+            # The room that taking it needed is free again by now: the sandbox's words say that there was none.
+            lost = isinstance(error, SandboxLost)
+            if not lost and ("no room left" in str(error) or await sandbox.disk_full()):
                 raise Attributed(Outcome.DISK_FULL, str(error)) from error
             raise
 

@@ -20,7 +20,7 @@ from lego_verl.consistency import check_consistency
         (["actor_rollout_ref.rollout.max_model_len=99999"], "max_model_len"),
         (["actor_rollout_ref.rollout.calculate_log_probs=false"], "calculate_log_probs"),
         (["policy=scripted"], "no weights to train"),
-        (["policy.family=sparse"], "dense or moe"),
+        (["policy.family=sparse"], "family"),
         (["tasks=harbor"], "lego.tasks.train"),
         (["monitor.display=colourful"], "auto, live or lines"),
         (["sandbox.slots=0"], "lego.sandbox.slots=0"),

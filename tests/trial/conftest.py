@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import tempfile
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +21,15 @@ from lego_verl.trial.bench import Bench
 from lego_verl.trial.retries import RetryPolicy
 from sandbox.local import LocalBackend
 from sandbox.sandbox import Limits
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A temporary folder that other users may enter: tests are mounted from it. (pytest's own is private.)"""
+    folder = Path(tempfile.mkdtemp(prefix="lego-test-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -83,8 +83,12 @@ BAD = {
         limits={"seconds": 3.0},
         reward=1.0,
     ),
-    "hangs-at-once": Bad("sleep 600", Outcome.HARNESS_FAILED, "never called the model within 3 s", {"seconds": 3.0}),
-    "crashes": Bad("ask; echo 'Traceback: no such thing' >&2; exit 3", Outcome.HARNESS_FAILED, "exit code 3\n.*no such"),
+    "hangs-at-once": Bad(
+        "sleep 600", Outcome.HARNESS_FAILED, "never called the model within 3 s", limits={"seconds": 3.0}
+    ),
+    "crashes": Bad(
+        "ask; echo 'Traceback: no such thing' >&2; exit 3", Outcome.HARNESS_FAILED, "exit code 3\n.*no such thing"
+    ),
     "killed": Bad("ask; kill -9 $$", Outcome.HARNESS_FAILED, "exit code 137"),
     "prints": Bad("ask; head -c 100000000 /dev/zero | tr '\\0' x; echo mended >answer.txt", Outcome.SOLVED, reward=1.0),
     "forks": Bad(
@@ -93,15 +97,26 @@ BAD = {
         limits={"seconds": 4.0},
         reward=0.0,
     ),
-    "silent": Bad("echo I need no model; echo mended >answer.txt", Outcome.HARNESS_FAILED, "never called the model and"),
+    "silent": Bad(f"echo I need no model; {MEND}", Outcome.HARNESS_FAILED, "never called the model and ended"),
     "not-there": Bad("exec /opt/nowhere/harness", Outcome.HARNESS_FAILED, "exit code 127\n.*No such file"),
-    "fills-disk": Bad("ask; dd if=/dev/zero of=/tmp/big bs=1M; echo x >/tmp/more || exit 1", Outcome.DISK_FULL, "disk is full"),
+    "fills-disk": Bad(
+        "ask; dd if=/dev/zero of=/tmp/big bs=1M; echo x >/tmp/more || exit 1", Outcome.DISK_FULL, "disk is full"
+    ),
     "fills-disk-and-is-pleased": Bad("ask; dd if=/dev/zero of=big bs=1M; true", Outcome.DISK_FULL, "no room left"),
-    "eats-memory": Bad("ask; python3 -c \"b = 'x' * (1 << 30); import time; time.sleep(9)\"", Outcome.OUT_OF_MEMORY, "memory"),
-    "leaves-too-much": Bad("ask; head -c 9000000 /dev/urandom >big", Outcome.UNSOLVED, "over the limit", reward=0.0),
-    "removes-git": Bad("ask; rm -rf .git; echo mended >answer.txt", Outcome.SOLVED, reward=1.0),
+    "leaves-no-room": Bad("ask; head -c 12000000 /dev/urandom >big", Outcome.DISK_FULL, "no room left"),
+    "eats-memory": Bad(
+        "ask; python3 -c \"b = 'x' * (1 << 30); import time; time.sleep(9)\"", Outcome.OUT_OF_MEMORY, "memory"
+    ),
+    "leaves-too-much": Bad(
+        "ask; head -c 200000 /dev/urandom >big",
+        Outcome.UNSOLVED,
+        "over the limit of 100000",
+        limits={"patch_bytes": 100_000},
+        reward=0.0,
+    ),
+    "removes-git": Bad(f"ask; rm -rf .git; {MEND}", Outcome.SOLVED, reward=1.0),
     "removes-all": Bad("ask; cd /; rm -rf /testbed", Outcome.UNSOLVED, reward=0.0),
-}  # fmt: skip
+}
 
 
 async def test_bad_harnesses_end_as_they_should_and_harm_nobody(mini: Bench, task: Task) -> None:

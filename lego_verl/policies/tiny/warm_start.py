@@ -32,7 +32,7 @@ class WarmStart:
 def warm_start(model: PreTrainedModel, samples: Sequence[Sample], *, seed: int, settings: WarmStart) -> list[float]:
     """Train in place; returns the loss of every step. The same seed gives the same weights on the same machine."""
     rng = random.Random(f"warm start {seed}")
-    optimizer = torch.optim.AdamW(model.parameters(), lr=settings.rate, weight_decay=settings.weight_decay)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=settings.rate, weight_decay=settings.weight_decay, betas=(0.9, 0.98))
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, settings.rate, total_steps=settings.steps, pct_start=0.1, cycle_momentum=False
     )

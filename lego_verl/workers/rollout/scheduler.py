@@ -92,7 +92,7 @@ class Scheduler:
                 self._waiting.clear()
 
     def _admit(self) -> None:
-        new = []
+        new: list[_Running] = []
         while self._waiting and len(self._running) + len(new) < self._max_batch:
             new.append(self._waiting.popleft())
         self._running.extend(new)
