@@ -83,5 +83,5 @@ class HarnessAdapter(ABC):
 
     @abstractmethod
     def ending(self, exit_code: int | None, output: str) -> Ending:
-        """How the harness says that it ended, from its exit code and its output."""
+        """How the harness says that it ended, from its exit code and its output (whose end may be cut)."""
         ...

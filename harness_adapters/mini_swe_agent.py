@@ -7,7 +7,6 @@ command line, which has a limit of 128 KiB an argument.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -41,13 +40,8 @@ _NEEDED = (
 """All that mini imports when its model class is the thin one: 40 MB instead of 550. What it declares besides
 (litellm, datasets, openai, textual) serves other model classes and commands."""
 _CLASSES = {"thin": "mini_thin_model.ThinModel", "litellm": "litellm"}
-_ENDED = re.compile(r"^mini-swe-agent ended: (\w*)$", re.MULTILINE)
-_ENDINGS: Mapping[str, Ending] = {
-    "Submitted": "finished",
-    "LimitsExceeded": "turn_limit",
-    "ContextWindowExceededError": "context_overflow",
-    "RepeatedFormatError": "gave_up",
-}
+_ENDINGS: Mapping[int, Ending] = {0: "finished", 43: "gave_up", 44: "turn_limit", 45: "context_overflow"}
+"""By the exit codes of ``inside/mini_launch.py``."""
 
 
 class MiniSweAgent(HarnessAdapter):
@@ -118,8 +112,7 @@ model:
         }
 
     def ending(self, exit_code: int | None, output: str) -> Ending:
-        said = _ENDED.findall(output)
-        return _ENDINGS.get(said[-1], "failed") if said else "failed"
+        return _ENDINGS.get(exit_code, "failed") if exit_code is not None else "failed"
 
 
 def _yaml_string(text: str) -> str:

@@ -119,7 +119,7 @@ def _joined(parts: Sequence[np.ndarray], kind: type) -> np.ndarray:
 
 
 def _call_line(call: Call, asked: Asked, reply: Message) -> dict[str, Any]:
-    line = {
+    line: dict[str, Any] = {
         "index": call.index,
         "segment": call.segment,
         "prompt_length": call.prompt_length,

@@ -85,7 +85,10 @@ class Session:
         self.malformed = 0
         """Tool calls that were sampled and could not be read."""
         self.capture: SessionCapture | None = None
-        if isinstance(policy, Policy | RequestPolicy):
+        # Which kind it is, is asked once: a check against a protocol is too slow for every call.
+        self._answering = policy if isinstance(policy, RequestPolicy) else None
+        self._generating = policy if isinstance(policy, Policy) else None
+        if self._answering is not None or self._generating is not None:
             if renderer is None or parser is None:
                 raise ValueError(f"session {id}: a policy whose tokens are captured needs a renderer and a parser")
             self.capture = SessionCapture(renderer, parser, reasoning=reasoning)
@@ -277,14 +280,15 @@ class Session:
         raise PolicyError(f"session {self.id}: a generation was aborted {_MAX_RESUMES} times")
 
     async def _ask_policy(self, prepared: Prepared, sent: array[int], max_tokens: int, sampling: Sampling) -> Sample:
-        policy = self.policy
         try:
-            if isinstance(policy, RequestPolicy):
-                return await policy.answer(
+            if self._answering is not None:
+                return await self._answering.answer(
                     prepared.request, session=self.id, prompt_ids=sent, max_tokens=max_tokens, sampling=sampling
                 )
-            assert isinstance(policy, Policy)
-            return await policy.generate(session=self.id, prompt_ids=sent, max_tokens=max_tokens, sampling=sampling)
+            assert self._generating is not None
+            return await self._generating.generate(
+                session=self.id, prompt_ids=sent, max_tokens=max_tokens, sampling=sampling
+            )
         except PolicyError:
             raise
         except ContextOverflow as error:

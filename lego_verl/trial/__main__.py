@@ -22,6 +22,7 @@ from lego_verl.trial.cli import Endpoint, TrialRequest, run_one
 from lego_verl.trial.from_recipe import sandbox_limits, trial_limits
 from lego_verl.trial.outcome import Treatment
 from lego_verl.trial.show import show_trial
+from sandbox.choose import NAMES as BACKENDS
 from sandbox.sandbox import SandboxError
 
 _CONTEXT = 1 << 17
@@ -36,7 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         config = compose_recipe(arguments, config_name="trial")
         request = request_of(config, typed(config))
-        console.print(f"task     {request.task.name}: {request.task.instruction.splitlines()[0]}", markup=False)
+        console.print(
+            f"task     {request.task.name}: {request.task.instruction.splitlines()[0]}", markup=False, soft_wrap=True
+        )
         finished = asyncio.run(run_one(request, console))
     except (ConfigError, TaskError, ScriptError) as error:
         print(f"lego_verl: {error}", file=sys.stderr)
@@ -57,6 +60,9 @@ def request_of(config: DictConfig, lego: LegoConfig) -> TrialRequest:
     Raises:
         ConfigError, TaskError: for a policy or a task that cannot be.
     """
+    if lego.sandbox.backend not in BACKENDS:
+        known = ", ".join(BACKENDS)
+        raise ConfigError(f"sandbox.backend={lego.sandbox.backend}: there is no such sandbox; it can be {known}")
     folder = Path(str(config.out)).resolve()
     return TrialRequest(
         task=find_task(None if config.task is None else str(config.task), lego, folder),

@@ -22,7 +22,7 @@ class GatedBackend:
     """A backend that starts only so many sandboxes at once; those that run are not counted."""
 
     def __init__(self, backend: Backend, starts: asyncio.Semaphore) -> None:
-        self.name = backend.name
+        self.name, self.scratch = backend.name, backend.scratch
         self._backend, self._starts = backend, starts
 
     async def check(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -76,9 +77,10 @@ async def run_one(request: TrialRequest, console: Console) -> FinishedTrial:
         built = await build_with_progress(adapter.runtime, request.cache, console)
         server = ProxyServer()
         await server.start()
+        run = f"trial-{os.getpid()}"
         try:
             bench = Bench(
-                run="trial",
+                run=run,
                 backend=backend,
                 scratch=backend.scratch,
                 server=server,
@@ -103,6 +105,7 @@ async def run_one(request: TrialRequest, console: Console) -> FinishedTrial:
                 )
         finally:
             await server.stop()
+            await backend.reap(run)
     write_trial(request.folder, finished)
     return finished
 

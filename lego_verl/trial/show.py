@@ -45,11 +45,11 @@ def show_trial(finished: FinishedTrial, console: Console, folder: Path) -> None:
         f"outcome  [bold {colour}]{record.outcome}[/] (reward {reward}, training would {_VERBS[record.treatment]} it)"
     )
     if record.error:
-        console.print(f"because  {escape(record.error)}")
-    console.print(f"proof    {_proof(finished)}")
+        console.print(f"because  {escape(record.error)}", soft_wrap=True)
+    console.print(f"proof    {_proof(finished)}", soft_wrap=True)
     parts = ", ".join(f"{name} {value:.2f}" for name, value in record.seconds.items() if value >= 0.005)
-    console.print(f"seconds  {parts}")
-    console.print(f"folder   {folder}")
+    console.print(f"seconds  {parts}", soft_wrap=True)
+    console.print(f"folder   {folder}", soft_wrap=True)
 
 
 def _calls(finished: FinishedTrial, console: Console) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from conftest import SUBMIT, Answer, ChatServer, bash, calls
+from harness_helpers import SUBMIT, Answer, ChatServer, bash, calls
 
 from harness_adapters.runtime import BuiltRuntime
 

@@ -77,7 +77,7 @@ def test_nothing_is_left_after_a_run(default_run: Path) -> None:
     assert left_behind() == []
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["interrupted", "killed"])
 def test_a_run_that_is_ended_after_step_2_goes_on_at_step_3(how: signal.Signals, tmp_path: Path) -> None:
     arguments = [
         *MAIN,

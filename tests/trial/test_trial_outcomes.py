@@ -249,6 +249,7 @@ async def test_a_trial_that_is_cancelled_leaves_nothing(script: Script, task: Ta
     running = asyncio.create_task(trial(bench, "it", task))
     await until(lambda: "it" in sandboxes)
     await asyncio.sleep(0.3)
+    assert len(nothing_left(bench)) == 3, "folder, session and process: what is looked for can be seen"
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

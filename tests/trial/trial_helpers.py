@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +41,12 @@ except urllib.error.HTTPError as error:
 
 
 def make_task(
-    folder: Path, *, test: bytes = TEST, files: Mapping[str, bytes] | None = None, dockerfile: str = "", **more: Any
+    folder: Path,
+    *,
+    test: bytes = TEST,
+    files: Mapping[str, bytes] | None = None,
+    dockerfile: str = "",
+    solution: Mapping[str, bytes] | None = None,
 ) -> Task:
     """Mend ``answer.txt``: write "mended" into it."""
     environment = {
@@ -48,8 +54,8 @@ def make_task(
         "repo/answer.txt": b"broken\n",
         **{f"repo/{name}": content for name, content in (files or {}).items()},
     }
-    solution = {"solve.sh": b"set -e\ncd /testbed\necho mended >answer.txt\n"}
-    write_task(folder, TaskFiles("Write mended into answer.txt.", environment, {"test.sh": test}, solution, **more))
+    solution = solution or {"solve.sh": b"set -e\ncd /testbed\necho mended >answer.txt\n"}
+    write_task(folder, TaskFiles("Write mended into answer.txt.", environment, {"test.sh": test}, solution))
     return read_task(folder)
 
 
@@ -135,21 +141,20 @@ def nothing_left(bench: Bench) -> list[str]:
     run = bench.scratch.folder(bench.run, "probe").parent
     left = [f"folder {path.name}" for path in run.iterdir() if path.name not in ("owner", "probe")]
     left += [f"session {name}" for name in bench.server._open]
+    return left + [f"process {pid}" for pid in sandboxes_of(os.getpid())]
+
+
+def sandboxes_of(pid: int) -> list[str]:
+    """The processes of sandboxes that a process has started."""
+    found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
-            command = (path / "cmdline").read_bytes().split(b"\0")[0]
             parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
-        except (OSError, ValueError, IndexError):
+            if parent == pid and (path / "cmdline").read_bytes().startswith(b"lego-sandbox"):
+                found.append(path.name)
+        except (OSError, ValueError):
             continue
-        if command.endswith(b"bwrap") and parent == _me():
-            left.append(f"process {path.name}")
-    return left
-
-
-def _me() -> int:
-    import os
-
-    return os.getpid()
+    return found
 
 
 async def until(true: Any, seconds: float = 20.0) -> None:

@@ -8,7 +8,11 @@ from typing import Any
 
 import orjson
 
+from lego_verl.capture.chatml import CHATML_TEMPLATE
 from lego_verl.capture.message import Message, ToolCall
+from lego_verl.capture.template import ChatTemplate
+
+_TEMPLATE = ChatTemplate(CHATML_TEMPLATE)
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,11 @@ class Conversation:
     """The task's kind of bug: ``metadata["kind"]``."""
     module: str
     """Where it is: ``metadata["module"]``."""
+
+
+def rendered(conversation: Conversation) -> str:
+    """The whole conversation as the chat template writes it."""
+    return _TEMPLATE.render(as_messages(conversation.messages), list(conversation.tools))
 
 
 def as_messages(messages: Sequence[Mapping[str, Any] | Message]) -> list[Message]:

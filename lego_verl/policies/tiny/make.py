@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from lego_verl.policies.tiny.actions import ActionSet, toy_actions
-from lego_verl.policies.tiny.conversation import Conversation
+from lego_verl.policies.tiny.conversation import Conversation, rendered
 from lego_verl.policies.tiny.demonstrator import Habits
 from lego_verl.policies.tiny.model_card import model_card
-from lego_verl.policies.tiny.samples import make_samples, render
-from lego_verl.policies.tiny.tokenizer import END, PAD, action_ids, save_tokenizer, train_tokenizer
+from lego_verl.policies.tiny.samples import Sample, Sampler
+from lego_verl.policies.tiny.tokenizer import END, PAD, save_tokenizer, train_tokenizer
+from lego_verl.policies.tiny.vary import Variations
+
+if TYPE_CHECKING:
+    from lego_verl.policies.tiny.warm_start import WarmStart
+
+Kind = Literal["dense", "moe"]
+VARIED = 0.9
+"""Share of the warm start's samples that are variations of what was recorded."""
 
 
 @dataclass(frozen=True)
@@ -32,20 +41,22 @@ def make_tiny_policy(
     out: Path,
     *,
     seed: int,
-    kind: Literal["dense", "moe"] = "dense",
+    kind: Kind = "dense",
     actions: ActionSet | None = None,
     habits: Habits | None = None,
+    settings: WarmStart | None = None,
 ) -> MadePolicy:
     """Train a tokenizer and a tiny model on recorded conversations and write them to ``out``.
 
-    Takes torch and transformers, and some 20 seconds of one core. The same conversations and seed give the same
+    Takes torch and transformers, and about half a minute of one core. The same conversations and seed give the same
     files on the same machine.
 
     Args:
-        conversations: 48 or so, several of every task; see ``Demonstrator``.
+        conversations: one or two of every task that is trained on; see ``Demonstrator``.
         out: made if need be; its files are replaced.
         actions: what the vocabulary holds as whole tokens; the conversations may use no others.
         habits: those of the demonstrator that the conversations were recorded with.
+        settings: of the warm start.
 
     Raises:
         ValueError: without conversations, or when one has a turn that is not one whole action.
@@ -56,18 +67,32 @@ def make_tiny_policy(
     if not conversations:
         raise ValueError("a tiny policy is made from recorded conversations, and there is none")
     actions, habits = actions or toy_actions(), habits or Habits()
-    tokenizer = train_tokenizer([render(conversation) for conversation in conversations], actions)
-    samples = make_samples(conversations, tokenizer, actions, habits)
+    tokenizer = train_tokenizer([rendered(conversation) for conversation in conversations], actions)
+    sampler, variations = Sampler(tokenizer, actions, habits), Variations(conversations)
+    for conversation in conversations:
+        sampler.sample(conversation)
+
+    def draw(rng: random.Random) -> Sample:
+        conversation = rng.choice(conversations)
+        return sampler.sample(variations.draw(conversation, rng) if rng.random() < VARIED else conversation)
+
     end, pad = tokenizer.token_to_id(END), tokenizer.token_to_id(PAD)
     model = build_model(kind, vocab_size=tokenizer.get_vocab_size(), end_id=end, pad_id=pad, seed=seed)
-    decisions = [list(action_ids(tokenizer, actions).values()), [end]]
-    del decisions
-    losses = warm_start(model, samples, seed=seed, settings=WarmStart())
+    losses = warm_start(model, draw, seed=seed, settings=settings or WarmStart())
     save_tokenizer(tokenizer, out)
     model.save_pretrained(out)
     _write(out / "generation_config.json", {"eos_token_id": end, "pad_token_id": pad, "do_sample": True})
     made = MadePolicy(out, tokenizer.get_vocab_size(), sum(p.numel() for p in model.parameters()), losses)
-    (out / "README.md").write_text(model_card(made.parameters, made.vocabulary, kind, seed, actions, len(conversations)))
+    card = model_card(
+        kind=kind,
+        seed=seed,
+        parameters=made.parameters,
+        vocabulary=made.vocabulary,
+        actions=actions,
+        conversations=len(conversations),
+        habits=habits,
+    )
+    (out / "README.md").write_text(card)
     return made
 
 

@@ -1,2 +1,39 @@
-def model_card(parameters, vocabulary, kind, seed, actions, conversations):
-    return f"# tiny {kind}\n"
+"""The model card of a tiny policy: it says just what the thing is."""
+
+from __future__ import annotations
+
+from lego_verl.policies.tiny.actions import ActionSet
+from lego_verl.policies.tiny.demonstrator import Habits
+
+_ARCHITECTURE = {
+    "dense": "Qwen3 (`Qwen3ForCausalLM`)",
+    "moe": "Qwen3-MoE (`Qwen3MoeForCausalLM`, 8 experts, 2 of them a token)",
+}
+
+
+def model_card(
+    *, kind: str, seed: int, parameters: int, vocabulary: int, actions: ActionSet, conversations: int, habits: Habits
+) -> str:
+    rows = "\n".join(f"| `{action.name}` | `{action.command.replace('|', chr(92) + '|')}` |" for action in actions.actions)
+    return f"""---
+library_name: transformers
+tags: [toy]
+---
+# A tiny policy
+
+Made on the spot by `lego_verl.policies.tiny`; no weights of any other model are in it. It exists so that the whole
+loop of harness, sandbox, proxy and trainer can run, and learn, in minutes on a machine without a GPU. It cannot
+program: outside of the toy repositories it is of no use.
+
+- **Architecture**: {_ARCHITECTURE[kind]}, 64 wide, 2 layers, float32, {parameters:,} parameters.
+- **Tokenizer**: byte-level BPE trained on the recorded conversations, ChatML, {vocabulary} tokens. The last
+  {len(actions.actions)} tokens are whole actions: each decodes to a complete tool call in Hermes form.
+- **Warm start**: {conversations} conversations that the real harness had with a scripted demonstrator, and variations
+  of them in which names are exchanged. The demonstrator opens the right file {habits.right_file:.0%} of the time and
+  picks the right edit {habits.right_edit:.0%} of the time. The targets are its probabilities. Seed {seed}.
+- **What is left to learn** by reinforcement: which edit belongs to which kind of bug.
+
+| action | command |
+|---|---|
+{rows}
+"""
