@@ -15,26 +15,19 @@ import json
 import os
 import platform
 import shutil
-import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from harness_adapters.adapter import HarnessError, Runtime
+from harness_adapters.adapter import Runtime
+from harness_adapters.install import Report, RuntimeBuildError, install, warm
 from harness_adapters.interpreter import Interpreter, copy_interpreter, find_interpreter
 
 MOUNTED_AT = "/opt/lego/harness"
 """Where a runtime is seen inside a sandbox."""
-INSTALL_SECONDS = 1800.0
-WARM_SECONDS = 300.0
 _FORMAT = 1
-Report = Callable[[str], None]
-
-
-class RuntimeBuildError(HarnessError):
-    """A harness that cannot be installed; the message says why and names the log."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +119,7 @@ async def _build(runtime: Runtime, interpreter: Interpreter, folder: Path, log: 
                 report("copying the interpreter")
             copied = await asyncio.to_thread(copy_interpreter, part / "python")
             host, inside = str(copied), f"{MOUNTED_AT}/{copied.relative_to(part)}"
-        await _install(runtime, interpreter, part / "site", log, report)
+        await install(runtime, interpreter, part / "site", log, report)
         for name, text in runtime.files.items():
             path = part / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -134,84 +127,13 @@ async def _build(runtime: Runtime, interpreter: Interpreter, folder: Path, log: 
         if runtime.warm:
             if report:
                 report("compiling")
-            await _warm(runtime, host, part, log)
+            await warm(runtime, host, part, log)
         _describe(runtime, interpreter, inside, part, time.monotonic() - began)
         _make_readable(part)
         part.rename(folder)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
-
-
-async def _install(runtime: Runtime, interpreter: Interpreter, site: Path, log: Path, report: Report | None) -> None:
-    command = [sys.executable, "-m", "pip"]
-    if interpreter.version != f"{sys.version_info.major}.{sys.version_info.minor}":
-        command += ["--python", str(interpreter.shared)]
-    command += ["install", "--target", str(site), "--no-compile", "--no-input", "--progress-bar", "off"]
-    command += ["--disable-pip-version-check", "--no-warn-script-location", "--root-user-action", "ignore"]
-    if not runtime.dependencies:
-        command.append("--no-deps")
-    code, said = await _run([*command, *runtime.packages], INSTALL_SECONDS, log, report=report)
-    if code != 0:
-        reason = next((line for line in reversed(said) if line.startswith("ERROR")), said[-1] if said else "no output")
-        raise RuntimeBuildError(
-            f"harness runtime {runtime.name} cannot be installed: {reason.removeprefix('ERROR: ')} "
-            f"(pip's output: {log})"
-        )
-
-
-async def _warm(runtime: Runtime, python: str, part: Path, log: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix="lego-warm-") as home:
-        start = f"import sys\nsys.path[:0] = [{str(part / 'site')!r}, {str(part)!r}]\n{runtime.warm}\n"
-        environment = {"HOME": home, "PATH": os.defpath, "LANG": "C.UTF-8"}
-        code, said = await _run([python, "-S", "-E", "-c", start], WARM_SECONDS, log, environment=environment, cwd=home)
-    if code != 0:
-        raise RuntimeBuildError(
-            f"harness runtime {runtime.name} is installed but does not start: {said[-1] if said else f'exit {code}'} "
-            f"(its output: {log})"
-        )
-
-
-async def _run(
-    command: Sequence[str],
-    seconds: float,
-    log: Path,
-    *,
-    environment: dict[str, str] | None = None,
-    cwd: str | None = None,
-    report: Report | None = None,
-) -> tuple[int, list[str]]:
-    """Exit code and output lines; the output is also appended to ``log``."""
-    lines: list[str] = []
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        env=environment,
-        cwd=cwd,
-        umask=0o022,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    try:
-        with log.open("a") as file:
-            print(time.strftime("%Y-%m-%d %H:%M:%S"), *command, file=file, flush=True)
-            async with asyncio.timeout(seconds):
-                while raw := await process.stdout.readline():
-                    line = raw.decode(errors="replace").rstrip()
-                    print(line, file=file, flush=True)
-                    lines.append(line)
-                    if report and line.startswith(("Collecting ", "Installing collected")):
-                        report(line.split(" (from")[0][:100])
-                return await process.wait(), lines
-    except TimeoutError:
-        return -1, [*lines, f"ERROR: it was not done within {seconds:g} s"]
-    finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, 9)
-            await process.wait()
 
 
 def _describe(runtime: Runtime, interpreter: Interpreter, python: str, part: Path, seconds: float) -> None:

@@ -114,8 +114,7 @@ class Channel:
     async def close(self) -> None:
         self.fail("the sandbox is closed")
         self._reading.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._reading
+        await asyncio.wait({self._reading})
 
 
 def drain_pipe(fd: int, limit: int = 8192) -> str:

@@ -16,6 +16,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from sandbox.sandbox import (
     SandboxUnavailable,
 )
 from sandbox.scratch import Scratch
+from sandbox.staging import Staging
 from sandbox.tools import Tools, explain, find_tools
 
 LINK_PORT = 4747
@@ -127,7 +129,8 @@ class LocalSandbox:
             if self._channel is not None:
                 await self._channel.close()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._gone.wait(), CLOSE_SECONDS)
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await self._gone.wait()
         finally:
             self._kill()
             if self._errors is not None:
@@ -175,7 +178,8 @@ class LocalSandbox:
         finally:
             theirs.close()
         self._channel = Channel(reader, writer, self._why_lost)
-        await asyncio.wait_for(self._channel.hello(), START_SECONDS)
+        async with asyncio.timeout(START_SECONDS):  # not wait_for, which can swallow a cancellation before 3.12
+            await self._channel.hello()
         if self._image.tree:
             unpacked = await self.exec(
                 ["tar", "-xpf", "-", "-C", "/"], deadline=START_SECONDS, cwd="/", stdin=self._image.tree
@@ -254,6 +258,7 @@ class LocalBackend:
         """``uid``: whom sandboxes run as when we are root. ``scratch``: see ``Scratch``."""
         self.scratch = Scratch(scratch, group=uid if os.geteuid() == 0 else None)
         self._uid = uid
+        self._staging = Staging(uid if os.geteuid() == 0 else None)
         self._tools: Tools | None = None
         self._images = LocalImages(self._start_from)
 
@@ -288,6 +293,7 @@ class LocalBackend:
 
     async def _start_from(self, spec: SandboxSpec, image: PreparedImage) -> LocalSandbox:
         self._tools = self._tools or find_tools()
+        spec = replace(spec, mounts=self._staging.reachable(spec.mounts, self.scratch.folder(spec.run, "mounts")))
         sandbox = LocalSandbox(spec, image, self._tools.path)
         try:
             await sandbox._start(self._tools, self._uid)

@@ -77,10 +77,14 @@ def _toml(task: TaskFiles) -> str:
     lines = [f'schema_version = "{SCHEMA_VERSION}"']
     for table, values in tables.items():
         if values:
-            # a JSON string, number, truth value or list of strings is TOML as it is
-            lines += ["", f"[{table}]"] + [f"{_key(key)} = {json.dumps(value)}" for key, value in values.items()]
+            lines += ["", f"[{table}]"] + [f"{_key(key)} = {_toml_value(value)}" for key, value in values.items()]
     return "\n".join(lines) + "\n"
 
 
 def _key(key: str) -> str:
-    return key if key.replace("_", "").replace("-", "").isalnum() and key.isascii() else json.dumps(key)
+    return key if key.replace("_", "").replace("-", "").isalnum() and key.isascii() else _toml_value(key)
+
+
+def _toml_value(value: object) -> str:
+    """A JSON string, number, truth value or list is TOML too, but for surrogate pairs and a bare DEL."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -68,9 +68,13 @@ def _gone(marker: str, seconds: float = 5.0) -> bool:
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_killed_driver(open_tmp: Path, how: signal.Signals) -> None:
     marker = f"1{os.getpid()}.{how.value}"  # a number of seconds that only these sleeps sleep
-    mounts, entries = _mounts(), sorted(os.listdir("/tmp"))
+    mounts = _mounts()
+    (open_tmp / "tmp").mkdir()
     driver = subprocess.Popen(
-        [sys.executable, "-c", _DRIVER, str(open_tmp / "s"), marker], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        [sys.executable, "-c", _DRIVER, str(open_tmp / "s"), marker],
+        env={**os.environ, "TMPDIR": str(open_tmp / "tmp")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     )
     assert driver.stdout is not None
     assert driver.stdout.readline() == b"ready\n"
@@ -80,7 +84,7 @@ def test_a_killed_driver(open_tmp: Path, how: signal.Signals) -> None:
     driver.stdout.close()
     assert _gone(marker)
     assert _mounts() == mounts
-    assert [name for name in sorted(os.listdir("/tmp")) if name not in entries and "lego" in name] == []
+    assert os.listdir(open_tmp / "tmp") == []
     assert os.listdir(open_tmp / "s") == ["killed"]  # the link's folder, which the next start clears
     assert asyncio.run(LocalBackend(scratch=open_tmp / "s").reap()) == 1
     assert os.listdir(open_tmp / "s") == []

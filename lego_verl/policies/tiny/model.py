@@ -14,7 +14,9 @@ Family = Literal["dense", "moe"]
 EXPERTS, EXPERTS_PER_TOKEN = 8, 2
 
 
-def build_model(family: Family, *, vocab_size: int, end_id: int, pad_id: int, seed: int, heads: int = 2, kvh: int = 2) -> PreTrainedModel:
+def build_model(
+    family: Family, *, vocab_size: int, end_id: int, pad_id: int, seed: int, heads: int = 2, kvh: int = 2
+) -> PreTrainedModel:
     """An untrained model. The same seed gives the same weights; torch's global generator is left as it was.
 
     Raises:

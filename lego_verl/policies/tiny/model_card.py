@@ -14,7 +14,9 @@ _ARCHITECTURE = {
 def model_card(
     *, kind: str, seed: int, parameters: int, vocabulary: int, actions: ActionSet, conversations: int, habits: Habits
 ) -> str:
-    rows = "\n".join(f"| `{action.name}` | `{action.command.replace('|', chr(92) + '|')}` |" for action in actions.actions)
+    rows = "\n".join(
+        f"| `{action.name}` | `{action.command.replace('|', chr(92) + '|')}` |" for action in actions.actions
+    )
     return f"""---
 library_name: transformers
 tags: [toy]

@@ -91,8 +91,7 @@ def _task(
     fillers = rng.sample(FILLERS, len(KINDS))
     planted = _Module(module, _ordered(rng, bug, fillers[0]))
     modules = [planted] + [
-        _Module(name, _ordered(rng, trap, filler))
-        for name, trap, filler in zip(names, traps, fillers[1:], strict=True)
+        _Module(name, _ordered(rng, trap, filler)) for name, trap, filler in zip(names, traps, fillers[1:], strict=True)
     ]
     modules.sort(key=lambda one: one.name)
     repository = _repository(package, modules)

@@ -33,9 +33,9 @@ ONE_SIDED_STRIP = Kind(
         ),
         Snippet(
             "unquote",
-            "def unquote(text):\n    \"\"\"The text without the quotes around it.\"\"\"\n    return text.lstrip(\"'\")\n",
+            'def unquote(text):\n    """The text without the quotes around it."""\n    return text.lstrip("\'")\n',
             weak=(('unquote("\'a")', "a"),),
-            strong=(('unquote("\'a\'")', "a"),),
+            strong=(("unquote(\"'a'\")", "a"),),
             symptom="`unquote` leaves the quote at the end of the text",
         ),
     ),

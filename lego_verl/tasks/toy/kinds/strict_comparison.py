@@ -49,15 +49,13 @@ STRICT_COMPARISON = Kind(
         ),
         Snippet(
             "is_late",
-            'def is_late(day, due):\n    """Late is only who comes after the day it is due."""\n'
-            "    return day > due\n",
+            'def is_late(day, due):\n    """Late is only who comes after the day it is due."""\n    return day > due\n',
             weak=(("is_late(9, 3)", True),),
             strong=(("is_late(3, 3)", False),),
         ),
         Snippet(
             "leads",
-            'def leads(ours, theirs):\n    """Whether we are ahead; a draw is no lead."""\n'
-            "    return ours > theirs\n",
+            'def leads(ours, theirs):\n    """Whether we are ahead; a draw is no lead."""\n    return ours > theirs\n',
             weak=(("leads(2, 1)", True),),
             strong=(("leads(1, 1)", False),),
         ),

@@ -68,8 +68,7 @@ WRONG_EXTREME = Kind(
         ),
         Snippet(
             "widest",
-            'def widest(rows):\n    """The length of the longest row."""\n'
-            "    return min(len(row) for row in rows)\n",
+            'def widest(rows):\n    """The length of the longest row."""\n    return min(len(row) for row in rows)\n',
             weak=(("widest(['ab'])", 2),),
             strong=(("widest(['a', 'abcd'])", 4),),
             symptom="`widest` measures the shortest row instead of the longest",
