@@ -54,7 +54,8 @@ def main() -> int:
     table.add_column("share", justify="right")
     for name, label in _STEP.items():
         table.add_row(label, f"{phases.get(name, 0.0) / wall:.0%}")
-    table.add_row("the rest of a step", f"{1 - sum(phases.get(name, 0.0) for name in _STEP) / wall:.0%}", end_section=True)
+    rest = 1 - sum(phases.get(name, 0.0) for name in _STEP) / wall
+    table.add_row("the rest of a step", f"{rest:.0%}", end_section=True)
     for name, label in _TRIAL.items():
         table.add_row(f"  of collecting: {label}", f"{phases.get(name, 0.0) / collecting:.0%}")
     used = sum(phases.get(name, 0.0) for name in _TRIAL)

@@ -44,13 +44,25 @@ class _Recorder:
         self.reply = self.demonstrator.reply(messages, self.rng)
         return self.reply
 
-    def conversation(self) -> list[Message]:
-        """Everything, with the last reply, which the harness never sends back."""
+    def conversation(self) -> list[dict[str, Any]]:
+        """Everything in OpenAI's chat form, with the last reply, which the harness never sends back."""
         calls = tuple(
             ToolCall("", call["name"], self.demonstrator.actions.form.arguments(call["arguments"]["command"]))
             for call in self.reply["tool_calls"]
         )
-        return [*self.messages, Message("assistant", "", tool_calls=calls)]
+        return [_chat_form(message) for message in (*self.messages, Message("assistant", "", tool_calls=calls))]
+
+
+def _chat_form(message: Message) -> dict[str, Any]:
+    form: dict[str, Any] = {"role": message.role, "content": message.text}
+    if message.tool_calls:
+        form["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+    if message.tool_call_id:
+        form["tool_call_id"] = message.tool_call_id
+    return form
 
 
 async def record_demonstrations(

@@ -8,12 +8,15 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
+import os
 import platform
+import random
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from itertools import zip_longest
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,11 +28,11 @@ from rich.progress import Progress
 from harness_adapters.adapter import HarnessAdapter, HarnessError
 from harness_adapters.registry import load_adapter
 from harness_adapters.runtime import BuiltRuntime, RuntimeBuildError, build_runtime, cache_folder
-from lego_verl.config import ConfigError, LegoConfig
+from lego_verl.config import ConfigError, Family, LegoConfig
 from lego_verl.demonstrations import DemonstrationError, record_demonstrations
 from lego_verl.monitor.run_folder import RunFolder
 from lego_verl.policies.tiny.actions import toy_actions
-from lego_verl.policies.tiny.make import make_tiny_policy
+from lego_verl.policies.tiny.make import Kind, make_tiny_policy
 from lego_verl.proxy.server import ProxyServer
 from lego_verl.tasks.check import check_tasks
 from lego_verl.tasks.harbor import load_tasks
@@ -82,7 +85,7 @@ def tasks_of(lego: LegoConfig, run: RunFolder) -> tuple[list[Task], list[Task]]:
     """
     if lego.tasks.kind == "toy":
         made = make_toy_tasks(run.tasks)
-        return made.train, made.heldout
+        return in_turn(made.train, lego.run.seed), made.heldout
     assert lego.tasks.train is not None
     loaded: list[list[Task]] = []
     for key, folder in (("train", lego.tasks.train), ("heldout", lego.tasks.heldout)):
@@ -145,14 +148,26 @@ async def make_policy(
     with console.status("warm start of the tiny policy"):
         # torch stays out of this process.
         loop = asyncio.get_running_loop()
-        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-            make = partial(make_tiny_policy, conversations, run.policy, seed=lego.run.seed, kind=lego.policy.family.value)
+        spawn = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(1, mp_context=spawn, initializer=_quiet_and_alone) as pool:
+            family: Kind = "moe" if lego.policy.family is Family.moe else "dense"
+            make = partial(make_tiny_policy, conversations, run.policy, seed=lego.run.seed, kind=family)
             made = await loop.run_in_executor(pool, make)
     console.print(
         f"policy: tiny {lego.policy.family.value}, {made.parameters:,} parameters, {made.vocabulary} tokens, from "
         f"{len(conversations)} demonstrations",
         soft_wrap=True,
     )
+
+
+def in_turn(tasks: Sequence[Task], seed: int) -> list[Task]:
+    """Tasks of different kinds in turn, each kind in a drawn order: every step then sees all kinds."""
+    rng = random.Random(seed)
+    by_kind: dict[str, list[Task]] = {}
+    for task in rng.sample(tasks, len(tasks)):
+        by_kind.setdefault(str(task.metadata.get("kind", "")), []).append(task)
+    rounds = zip_longest(*by_kind.values())
+    return [task for turn in rounds for task in turn if task is not None]
 
 
 async def check_all(
@@ -183,6 +198,11 @@ async def check_all(
         cache = cache_folder(lego.run.cache) / "sound_tasks.json"
         checked = await check_tasks(tasks, grade_task, cache=cache, concurrency=lego.sandbox.starts)
     console.print(f"tasks: {len(tasks)} sound ({checked} checked now)")
+
+
+def _quiet_and_alone() -> None:
+    """In the process of the warm start, before torch: a model this small is faster on one thread than on several."""
+    os.environ.update({"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"})
 
 
 def write_dataset(path: Path, tasks: Sequence[Task], split: str) -> Path:

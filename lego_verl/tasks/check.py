@@ -1,4 +1,4 @@
-"""Whether tasks are sound: the reference patch earns 1 and the empty patch 0. Verdicts are kept by the task's digest."""
+"""Whether tasks are sound: the reference patch earns 1, the empty patch 0. Verdicts are kept by digest."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def reference_patch(task: Task) -> bytes:
         patch = path.read_bytes()
     except FileNotFoundError:
         raise TaskError(
-            f"task {task.name}: {path}: is missing; without it the task cannot be checked (tasks.check=false skips this)"
+            f"task {task.name}: {path}: is missing; without it the task cannot be checked (or set tasks.check=false)"
         ) from None
     if not patch.strip():
         raise TaskError(f"task {task.name}: {path}: is empty")

@@ -44,10 +44,7 @@ def write_task(folder: Path, task: TaskFiles) -> None:
     Raises:
         TaskError: when ``folder`` has other things in it, or a path would lead out of it.
     """
-    if folder.exists():
-        if any(folder.iterdir()) and not (folder / "task.toml").is_file():
-            raise TaskError(f"{folder} holds something that is not a task; choose another folder")
-        shutil.rmtree(folder)
+    remove_task(folder)
     parts = {"environment": task.environment, "tests": task.tests, "solution": task.solution}
     for part, files in parts.items():
         for name, content in files.items():
@@ -59,6 +56,19 @@ def write_task(folder: Path, task: TaskFiles) -> None:
             target.chmod(0o755 if name.endswith(".sh") else 0o644)
     (folder / "instruction.md").write_text(task.instruction)
     (folder / "task.toml").write_text(_toml(task))
+
+
+def remove_task(folder: Path) -> None:
+    """Delete a task, if it is there.
+
+    Raises:
+        TaskError: when ``folder`` is something else, which is left as it is.
+    """
+    if not folder.exists():
+        return
+    if not folder.is_dir() or (any(folder.iterdir()) and not (folder / "task.toml").is_file()):
+        raise TaskError(f"{folder} is not a task and is not overwritten; choose another folder")
+    shutil.rmtree(folder)
 
 
 def _toml(task: TaskFiles) -> str:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -36,12 +35,12 @@ def left_behind() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def default_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def default_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     done = subprocess.run([*MAIN, f"run.folder={folder}", "run.name=default"], capture_output=True, text=True)
     print(done.stdout, done.stderr)
     assert done.returncode == 0, done.stderr
-    yield folder / "default"
+    return folder / "default"
 
 
 def test_it_learns(default_run: Path) -> None:

@@ -81,7 +81,7 @@ def test_bad_input(conversations: list[Conversation], tmp_path: Path) -> None:
     call = {"id": "c", "type": "function", "function": {"name": "bash", "arguments": '{"command": "rm -rf ."}'}}
     strange = [*conversations[0].messages[:2], {"role": "assistant", "tool_calls": [call]}]
     odd = Conversation(strange, conversations[0].tools, conversations[0].kind, conversations[0].module)
-    with pytest.raises(ValueError, match="not one whole action.*rm -rf"):
+    with pytest.raises(ValueError, match=r"not one whole action.*rm -rf"):
         make_tiny_policy([*conversations, odd], tmp_path, seed=1)
     assert not list(tmp_path.iterdir())
 

@@ -27,9 +27,12 @@ from lego_verl.consistency import check_consistency
     ],
 )
 def test_refused_in_one_line(overrides: list[str], told: str) -> None:
-    with pytest.raises(ConfigError, match=told) as caught:
+    def check() -> None:
         config = compose_recipe(overrides)
         check_consistency(config, typed(config))
+
+    with pytest.raises(ConfigError, match=told) as caught:
+        check()
     assert "\n" not in str(caught.value)
 
 

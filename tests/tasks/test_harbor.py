@@ -64,7 +64,8 @@ def test_round_trip(tmp_path_factory, instruction: str, value: object, key: str,
 def test_older_spellings_and_unknown_keys(task_folder: Path) -> None:
     toml(
         task_folder,
-        'version = "1.0"\nsource = "x"\n[environment]\nmemory = "2G"\nstorage = "512M"\ncpus = 2\n[agent]\nuser = "a"\n',
+        'version = "1.0"\nsource = "x"\n[environment]\nmemory = "2G"\nstorage = "512M"\ncpus = 2\n'
+        '[agent]\nuser = "a"\n',
     )
     task = read_task(task_folder)
     assert (task.memory_mb, task.storage_mb) == (2048, 512)

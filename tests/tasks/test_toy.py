@@ -59,12 +59,12 @@ def test_instruction_names_the_file(toy: ToyTasks) -> None:
 
 @pytest.mark.parametrize("split", ["train", "heldout"])
 def test_only_the_right_edit_solves_a_task(toy: ToyTasks, split: str, tmp_path: Path) -> None:
-    """Nothing, a wrong edit, and a wrong edit followed by the right one all fail the hidden tests."""
+    """Nothing fails the hidden tests, and so does a wrong edit followed by the right one."""
     kinds = {kind.name: kind for kind in KINDS}
-    for task in getattr(toy, split):
+    for index, task in enumerate(getattr(toy, split)):
         right = kinds[task.metadata["kind"]]
-        plans = [(), (right,), *[(wrong, right) for wrong in KINDS if wrong is not right]]
-        for plan in plans:
+        wrong = [kind for kind in KINDS if kind is not right]
+        for plan in ((), (right,), (wrong[index % len(wrong)], right)):
             repository = tmp_path / task.name
             shutil.copytree(task.environment / "repo", repository)
             for kind in plan:

@@ -14,7 +14,7 @@ from lego_verl.policies.tiny.conversation import Conversation, rendered
 from lego_verl.policies.tiny.demonstrator import Habits
 from lego_verl.policies.tiny.model_card import model_card
 from lego_verl.policies.tiny.samples import Sample, Sampler
-from lego_verl.policies.tiny.tokenizer import END, PAD, save_tokenizer, train_tokenizer
+from lego_verl.policies.tiny.tokenizer import END, PAD, action_ids, save_tokenizer, train_tokenizer
 from lego_verl.policies.tiny.vary import Variations
 
 if TYPE_CHECKING:
@@ -77,7 +77,9 @@ def make_tiny_policy(
         return sampler.sample(variations.draw(conversation, rng) if rng.random() < VARIED else conversation)
 
     end, pad = tokenizer.token_to_id(END), tokenizer.token_to_id(PAD)
-    model = build_model(kind, vocab_size=tokenizer.get_vocab_size(), end_id=end, pad_id=pad, seed=seed)
+    said = [*action_ids(tokenizer, actions).values(), end]
+    size = tokenizer.get_vocab_size()
+    model = build_model(kind, vocab_size=size, said=said, end_id=end, pad_id=pad, seed=seed)
     losses = warm_start(model, draw, seed=seed, settings=settings or WarmStart())
     save_tokenizer(tokenizer, out)
     model.save_pretrained(out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -15,9 +16,18 @@ EXPERTS, EXPERTS_PER_TOKEN = 8, 2
 
 
 def build_model(
-    family: Family, *, vocab_size: int, end_id: int, pad_id: int, seed: int, heads: int = 2, kvh: int = 2
+    family: Family,
+    *,
+    vocab_size: int,
+    said: Sequence[int],
+    end_id: int,
+    pad_id: int,
+    seed: int,
 ) -> PreTrainedModel:
     """An untrained model. The same seed gives the same weights; torch's global generator is left as it was.
+
+    Args:
+        said: the tokens that the policy is to say: actions and the end of a turn.
 
     Raises:
         ValueError: for another family.
@@ -27,8 +37,8 @@ def build_model(
         hidden_size=64,
         intermediate_size=128,
         num_hidden_layers=2,
-        num_attention_heads=heads,
-        num_key_value_heads=kvh,
+        num_attention_heads=4,
+        num_key_value_heads=2,
         head_dim=32,
         max_position_embeddings=MAX_CONTEXT,
         tie_word_embeddings=False,
@@ -41,9 +51,19 @@ def build_model(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         if family == "dense":
-            return Qwen3ForCausalLM(Qwen3Config(**common)).float()
+            return _quiet(Qwen3ForCausalLM(Qwen3Config(**common)).float(), said)
         if family == "moe":
             experts = dict(num_experts=EXPERTS, num_experts_per_tok=EXPERTS_PER_TOKEN, moe_intermediate_size=64)
             config = Qwen3MoeConfig(**common, **experts, decoder_sparse_step=1, norm_topk_prob=True)
-            return Qwen3MoeForCausalLM(config).float()
+            return _quiet(Qwen3MoeForCausalLM(config).float(), said)
     raise ValueError(f"a tiny policy is dense or moe, not {family}")
+
+
+def _quiet(model: PreTrainedModel, said: Sequence[int]) -> PreTrainedModel:
+    """Tokens that are never said begin alike, stay so, and are together unlikely however far the policy is moved."""
+    head = model.get_output_embeddings().weight
+    with torch.no_grad():
+        kept = head[list(said)].clone()
+        head.zero_()
+        head[list(said)] = kept
+    return model

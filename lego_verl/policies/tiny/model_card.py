@@ -11,6 +11,11 @@ _ARCHITECTURE = {
 }
 
 
+def _cell(text: str) -> str:
+    """Text that stays inside one cell of a table."""
+    return text.replace("|", "\\|")
+
+
 def model_card(
     *, kind: str, seed: int, parameters: int, vocabulary: int, actions: ActionSet, conversations: int, habits: Habits
 ) -> str:

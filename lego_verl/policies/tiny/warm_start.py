@@ -27,7 +27,7 @@ class WarmStart:
     rate: float = 4e-3
     """Highest learning rate: reached after a tenth of the steps, then falling to 0."""
     weight_of_choice: float = 3.0
-    """Of decisions in which no action has half of the probability: the edits. Form is learned at once, choice is not."""
+    """Of decisions in which no action has half of the probability: the edits. Form is learned at once, they are not."""
     weight_of_form: float = 0.3
     """Of tokens that leave no choice."""
 

@@ -1,4 +1,4 @@
-"""Small generated git repositories with one planted bug each: tasks that need no download and are graded in a moment."""
+"""Small generated git repositories, each with a planted bug: tasks without a download, graded in a moment."""
 
 from lego_verl.tasks.toy.make import make_toy_tasks
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lego_verl.tasks.harbor import load_tasks
-from lego_verl.tasks.harbor_writer import TaskFiles, write_task
+from lego_verl.tasks.harbor_writer import TaskFiles, remove_task, write_task
 from lego_verl.tasks.task import Task
 from lego_verl.tasks.toy import wording
 from lego_verl.tasks.toy.fillers import FILLERS
@@ -50,7 +50,9 @@ class _Module:
 
 
 def make_toy_tasks(folder: Path, *, seed: int = 0) -> ToyTasks:
-    """Write 16 tasks to ``folder/train`` and 8 to ``folder/heldout``, in Harbor's layout, and read them.
+    """Write 32 tasks to ``folder/train`` and 8 to ``folder/heldout``, in Harbor's layout, and read them.
+
+    Both folders are replaced; ``TaskError`` when something that is not a task stands in one of them.
 
     In each repository one of four kinds of bug is planted in one of four modules, and every other module has a
     function that the repairs of the other kinds would break. ``metadata`` of a task names ``kind`` and ``module``.
@@ -72,6 +74,8 @@ def _write_split(
     *,
     heldout: bool,
 ) -> None:
+    for old in folder.iterdir() if folder.is_dir() else ():
+        remove_task(old)
     names = rng.sample(packages, len(bugs))
     # The bug's module goes round all names, so that no kind of bug belongs to one of them.
     offset = rng.randrange(len(wording.MODULES))

@@ -21,7 +21,7 @@ ONE_SIDED_STRIP = Kind(
             '    return line.split("=")[0].lstrip()\n',
             weak=(("read_key(' a=1')", "a"),),
             strong=(("read_key(' a = 1')", "a"),),
-            symptom="keys from `read_key` come with blanks at the end",
+            symptom="keys from `read_key` come with blanks at the end of them",
         ),
         Snippet(
             "fields",
@@ -29,7 +29,7 @@ ONE_SIDED_STRIP = Kind(
             '    return [part.lstrip() for part in line.split(",")]\n',
             weak=(("fields('a, b')", ["a", "b"]),),
             strong=(("fields('a , b ')", ["a", "b"]),),
-            symptom="trailing blanks stay in the parts that `fields` returns",
+            symptom="blanks stay at the end of the parts that `fields` returns",
         ),
         Snippet(
             "unquote",
@@ -37,6 +37,37 @@ ONE_SIDED_STRIP = Kind(
             weak=(('unquote("\'a")', "a"),),
             strong=(("unquote(\"'a'\")", "a"),),
             symptom="`unquote` leaves the quote at the end of the text",
+        ),
+        Snippet(
+            "answer",
+            'def answer(line):\n    """What was typed, without blanks around it, in small letters."""\n'
+            "    return line.lstrip().lower()\n",
+            weak=(("answer(' Yes')", "yes"),),
+            strong=(("answer(' Yes ')", "yes"), ("answer('NO  ')", "no")),
+            symptom="`answer` does not remove the blanks at the end of the line",
+        ),
+        Snippet(
+            "undash",
+            'def undash(word):\n    """The word without the dashes around it."""\n    return word.lstrip("-")\n',
+            weak=(("undash('--a')", "a"),),
+            strong=(("undash('-a-b-')", "a-b"),),
+            symptom="`undash` forgets the dash at the end of a word",
+        ),
+        Snippet(
+            "tags",
+            'def tags(text):\n    """The tags between semicolons, without blanks around them."""\n    found = []\n'
+            '    for tag in text.split(";"):\n        found.append(tag.lstrip())\n    return found\n',
+            weak=(("tags('a; b')", ["a", "b"]),),
+            strong=(("tags('a ; b ')", ["a", "b"]),),
+            symptom="`tags` gives tags with blanks at the end",
+        ),
+        Snippet(
+            "sentence",
+            'def sentence(text):\n    """The text without blanks around it, and a full stop."""\n'
+            '    return text.lstrip() + "."\n',
+            weak=(("sentence(' a')", "a."),),
+            strong=(("sentence(' a ')", "a."), ("sentence('b  ')", "b.")),
+            symptom="`sentence` keeps blanks at the end of the text before the full stop",
         ),
     ),
     traps=(

@@ -39,6 +39,38 @@ SHORT_RANGE = Kind(
             strong=(("doubled([1, 2, 3])", [2, 4, 6]), ("doubled([7])", [14])),
             symptom="`doubled` gives back a list that is one short, the last value is gone",
         ),
+        Snippet(
+            "lengths",
+            'def lengths(names):\n    """How many letters each name has."""\n'
+            "    return [len(names[i]) for i in range(len(names) - 1)]\n",
+            weak=(("lengths(['ab', ''])[:1]", [2]),),
+            strong=(("lengths(['ab', 'c'])", [2, 1]), ("lengths(['abc'])", [3])),
+            symptom="`lengths` has no entry for the last name",
+        ),
+        Snippet(
+            "copy_rows",
+            'def copy_rows(rows):\n    """A copy of the table, row by row."""\n    copy = []\n'
+            "    for i in range(len(rows) - 1):\n        copy.append(list(rows[i]))\n    return copy\n",
+            weak=(("copy_rows([])", []),),
+            strong=(("copy_rows([[1], [2]])", [[1], [2]]), ("copy_rows([[3]])", [[3]])),
+            symptom="the last row never gets into what `copy_rows` makes",
+        ),
+        Snippet(
+            "product",
+            'def product(factors):\n    """All factors multiplied."""\n    result = 1\n'
+            "    for i in range(len(factors) - 1):\n        result = result * factors[i]\n    return result\n",
+            weak=(("product([3, 1])", 3),),
+            strong=(("product([2, 5])", 10), ("product([4])", 4)),
+            symptom="`product` does not multiply by the last factor",
+        ),
+        Snippet(
+            "shout",
+            'def shout(letters):\n    """The letters as capitals."""\n    text = ""\n'
+            "    for i in range(len(letters) - 1):\n        text += letters[i].upper()\n    return text\n",
+            weak=(("shout('')", ""),),
+            strong=(("shout('hey')", "HEY"), ("shout('a')", "A")),
+            symptom="what comes out of `shout` lacks the last letter",
+        ),
     ),
     traps=(
         Snippet(

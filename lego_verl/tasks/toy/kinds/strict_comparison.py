@@ -38,6 +38,36 @@ STRICT_COMPARISON = Kind(
             strong=(("keep_from([4, 5, 6], 5)", [5, 6]),),
             symptom="`keep_from` throws away the value that is exactly equal to the limit",
         ),
+        Snippet(
+            "is_boiling",
+            'def is_boiling(degrees):\n    """Water boils at 100 degrees and over."""\n    return degrees > 100\n',
+            weak=(("is_boiling(120)", True), ("is_boiling(20)", False)),
+            strong=(("is_boiling(100)", True), ("is_boiling(99)", False)),
+            symptom="`is_boiling` is false at exactly 100 degrees",
+        ),
+        Snippet(
+            "count_from",
+            'def count_from(ages, first):\n    """How many are of the first age or older."""\n'
+            "    return sum(1 for age in ages if age > first)\n",
+            weak=(("count_from([1, 9], 5)", 1),),
+            strong=(("count_from([4, 5, 6], 5)", 2),),
+            symptom="`count_from` does not count who has exactly the first age",
+        ),
+        Snippet(
+            "can_pay",
+            'def can_pay(purse, price):\n    """Whether there is enough in the purse."""\n    return purse > price\n',
+            weak=(("can_pay(9, 5)", True), ("can_pay(1, 5)", False)),
+            strong=(("can_pay(5, 5)", True), ("can_pay(4, 5)", False)),
+            symptom="who has exactly the price in the purse is refused by `can_pay`",
+        ),
+        Snippet(
+            "grade",
+            'def grade(score):\n    """From 50 on it is a pass."""\n    if score > 50:\n        return "pass"\n'
+            '    return "fail"\n',
+            weak=(("grade(80)", "pass"), ("grade(10)", "fail")),
+            strong=(("grade(50)", "pass"), ("grade(49)", "fail")),
+            symptom="a score of exactly 50 fails in `grade`",
+        ),
     ),
     traps=(
         Snippet(

@@ -19,7 +19,7 @@ WRONG_EXTREME = Kind(
             'def longest(words):\n    """The word with the most letters."""\n    return min(words, key=len)\n',
             weak=(("longest(['a'])", "a"),),
             strong=(("longest(['a', 'abc', 'ab'])", "abc"),),
-            symptom="`longest` picks the shortest word of all",
+            symptom="`longest` picks the shortest word instead of the longest",
         ),
         Snippet(
             "newest",
@@ -35,7 +35,37 @@ WRONG_EXTREME = Kind(
             "    return min(value, floor)\n",
             weak=(("at_least(3, 3)", 3),),
             strong=(("at_least(1, 3)", 3), ("at_least(5, 3)", 5)),
-            symptom="`at_least` returns the smaller one and goes below the floor",
+            symptom="`at_least` returns the lower value instead of the higher",
+        ),
+        Snippet(
+            "tallest",
+            'def tallest(heights):\n    """The largest of the heights, 0 if there is none."""\n'
+            "    return min(heights, default=0)\n",
+            weak=(("tallest([])", 0), ("tallest([3])", 3)),
+            strong=(("tallest([2, 6, 4])", 6),),
+            symptom="`tallest` returns the lowest height instead of the largest",
+        ),
+        Snippet(
+            "last_page",
+            'def last_page(pages):\n    """The highest page number."""\n    numbers = [int(page) for page in pages]\n'
+            "    return min(numbers)\n",
+            weak=(("last_page(['4'])", 4),),
+            strong=(("last_page(['3', '12', '5'])", 12),),
+            symptom="`last_page` finds the lowest number instead of the highest",
+        ),
+        Snippet(
+            "winner",
+            'def winner(points):\n    """Who has the most points."""\n    return min(points, key=points.get)\n',
+            weak=(("winner({'a': 1})", "a"),),
+            strong=(("winner({'a': 1, 'b': 5, 'c': 2})", "b"),),
+            symptom="`winner` names who has the fewest points instead of the most",
+        ),
+        Snippet(
+            "capacity",
+            'def capacity(rooms):\n    """Seats in the largest room."""\n    return min(room[1] for room in rooms)\n',
+            weak=(("capacity([('a', 3)])", 3),),
+            strong=(("capacity([('a', 3), ('b', 30)])", 30),),
+            symptom="`capacity` looks at the smallest room instead of the largest",
         ),
     ),
     traps=(
