@@ -20,9 +20,9 @@ from lego_verl.policies.tiny.conversation import as_messages, commands
 class Habits:
     """Probabilities of the demonstrator."""
 
-    right_file: float = 0.88
+    right_file: float = 0.94
     list_first: float = 0.04
-    right_edit: float = 0.40
+    right_edit: float = 0.36
     test_before_edit: float = 0.03
     test_after_edit: float = 0.08
 

@@ -6,6 +6,7 @@ a few dozen conversations then say as much as hundreds would.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,19 +18,36 @@ from transformers import PreTrainedModel
 from lego_verl.policies.tiny.samples import Sample
 
 
+class WarmStartError(RuntimeError):
+    """The policy could not be brought to follow the demonstrator."""
+
+
 @dataclass(frozen=True)
 class WarmStart:
-    """How the warm start is done."""
+    """How the warm start is done: until the policy does as the demonstrator does, then a little more at falling rates.
 
-    steps: int = 180
+    How long that takes differs from seed to seed, because finding the word that matters in a prompt is learned all at
+    once or not yet. A fixed number of steps leaves some seeds without it, and with nothing to reinforce.
+    """
+
     batch: int = 8
     """Conversations a step."""
     rate: float = 4e-3
-    """Highest learning rate: reached after a tenth of the steps, then falling to 0."""
+    """Learning rate, reached within ``rising`` steps."""
+    rising: int = 15
+    least: int = 90
+    most: int = 420
+    """Steps at the full rate."""
+    settling: int = 60
+    """Steps at falling rates after that."""
+    enough: float = 0.10
+    """Excess cross entropy over the demonstrator's own, in nats, at which looking and editing count as learned."""
+    weight_of_lookup: float = 8.0
+    """Of decisions among many actions with one that is right: which file to look at."""
     weight_of_choice: float = 3.0
-    """Of decisions in which no action has half of the probability: the edits. Form is learned at once, they are not."""
+    """Of decisions in which no action has half of the probability: the edits."""
     weight_of_form: float = 0.3
-    """Of tokens that leave no choice."""
+    """Of tokens that leave no choice: they are learned at once."""
 
 
 def warm_start(
@@ -39,27 +57,62 @@ def warm_start(
 
     Args:
         draw: gives the next sample.
+
+    Raises:
+        WarmStartError: when the demonstrator is not followed after ``settings.most`` steps.
     """
     rng = random.Random(f"warm start {seed}")
     optimizer = torch.optim.AdamW(model.parameters(), lr=settings.rate, weight_decay=0.01, betas=(0.9, 0.98))
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, settings.rate, total_steps=settings.steps, pct_start=0.1, cycle_momentum=False
-    )
     losses: list[float] = []
+    excess = _Excess()
+    settled: int | None = None
     model.train()
-    for _ in range(settings.steps):
-        loss = _loss(model, [draw(rng) for _ in range(settings.batch)], settings)
+    while settled is None or len(losses) < settled:
+        left = 1.0 if settled is None else (settled - len(losses)) / settings.settling
+        for group in optimizer.param_groups:
+            group["lr"] = settings.rate * min(1.0, (len(losses) + 1) / settings.rising) * left
+        loss = _loss(model, [draw(rng) for _ in range(settings.batch)], settings, excess)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        schedule.step()
         losses.append(loss.item())
+        if settled is None and len(losses) >= settings.least and excess.worst < settings.enough:
+            settled = len(losses) + settings.settling
+        if settled is None and len(losses) >= settings.most:
+            raise WarmStartError(
+                f"after {settings.most} steps the tiny policy of seed {seed} does not follow the demonstrator "
+                f"({excess.worst:.2f} nats over it, {settings.enough:.2f} is enough): take another run.seed"
+            )
     model.eval()
     return losses
 
 
-def _loss(model: PreTrainedModel, batch: Sequence[Sample], settings: WarmStart) -> torch.Tensor:
+class _Excess:
+    """Moving averages of the cross entropy over the demonstrator's own entropy, for look-ups and for choices."""
+
+    def __init__(self) -> None:
+        self._means: dict[str, float] = {}
+
+    @property
+    def worst(self) -> float:
+        return max(self._means.values(), default=math.inf)
+
+    def add(self, losses: torch.Tensor, wanted: Sequence[Mapping[int, float]]) -> None:
+        seen: dict[str, list[float]] = {}
+        for loss, distribution in zip(losses.tolist(), wanted, strict=True):
+            if len(distribution) > 2:
+                name = "choice" if max(distribution.values()) < 0.5 else "lookup"
+                entropy = -sum(p * math.log(p) for p in distribution.values())
+                seen.setdefault(name, []).append(loss - entropy)
+        for name, values in seen.items():
+            mean = sum(values) / len(values)
+            self._means[name] = 0.9 * self._means.get(name, 2.0) + 0.1 * mean
+
+
+def _loss(
+    model: PreTrainedModel, batch: Sequence[Sample], settings: WarmStart, excess: _Excess
+) -> torch.Tensor:
     """Weighted cross entropy to the demonstrator's distributions, over all decisions of the batch."""
     width = max(len(sample.ids) for sample in batch)
     ids = torch.zeros(len(batch), width, dtype=torch.long)
@@ -72,6 +125,7 @@ def _loss(model: PreTrainedModel, batch: Sequence[Sample], settings: WarmStart) 
     logits = model.get_output_embeddings()(hidden[rows, places])
     wanted = [target for sample in batch for target in sample.targets.values()]
     losses = cross_entropy(logits, torch.stack([_dense(one, logits.shape[-1]) for one in wanted]), reduction="none")
+    excess.add(losses.detach(), wanted)
     weights = torch.tensor([_weight(one, settings) for one in wanted])
     return (losses * weights).sum() / weights.sum()
 
@@ -79,7 +133,9 @@ def _loss(model: PreTrainedModel, batch: Sequence[Sample], settings: WarmStart) 
 def _weight(distribution: Mapping[int, float], settings: WarmStart) -> float:
     if len(distribution) == 1:
         return settings.weight_of_form
-    return settings.weight_of_choice if max(distribution.values()) < 0.5 else 1.0
+    if max(distribution.values()) < 0.5:
+        return settings.weight_of_choice
+    return settings.weight_of_lookup if len(distribution) > 2 else 1.0
 
 
 def _dense(distribution: Mapping[int, float], size: int) -> torch.Tensor:
