@@ -33,11 +33,13 @@ from lego_verl.demonstrations import DemonstrationError, record_demonstrations
 from lego_verl.monitor.run_folder import RunFolder
 from lego_verl.policies.tiny.actions import toy_actions
 from lego_verl.policies.tiny.make import Kind, make_tiny_policy
+from lego_verl.policies.tiny.samples import WarmStartError
 from lego_verl.proxy.server import ProxyServer
 from lego_verl.tasks.check import check_tasks
 from lego_verl.tasks.harbor import load_tasks
 from lego_verl.tasks.task import Task, TaskError
 from lego_verl.tasks.toy import make_toy_tasks
+from lego_verl.training_process import die_with
 from lego_verl.trial.bench import Bench
 from lego_verl.trial.from_recipe import sandbox_limits, trial_limits
 from sandbox.choose import choose_backend
@@ -68,7 +70,7 @@ async def prepare(config: DictConfig, lego: LegoConfig, run: RunFolder, console:
             await check_all([*train, *heldout], backend, lego, run, console)
         if lego.policy.kind == "tiny":
             await make_policy(lego, run, backend, adapter, built, train, console)
-    except (SandboxError, HarnessError, RuntimeBuildError, TaskError, DemonstrationError) as error:
+    except (SandboxError, HarnessError, RuntimeBuildError, TaskError, DemonstrationError, WarmStartError) as error:
         raise PrepareError(str(error)) from error
     with open_dict(config):
         config.lego.policy.model = lego.policy.model
@@ -152,7 +154,12 @@ async def make_policy(
         with ProcessPoolExecutor(1, mp_context=spawn, initializer=_quiet_and_alone) as pool:
             family: Kind = "moe" if lego.policy.family is Family.moe else "dense"
             make = partial(make_tiny_policy, conversations, run.policy, seed=lego.run.seed, kind=family)
-            made = await loop.run_in_executor(pool, make)
+            try:
+                made = await loop.run_in_executor(pool, make)
+            except BaseException:
+                for child in multiprocessing.active_children():
+                    child.kill()  # the pool would wait for it
+                raise
     console.print(
         f"policy: tiny {lego.policy.family.value}, {made.parameters:,} parameters, {made.vocabulary} tokens, from "
         f"{len(conversations)} demonstrations",
@@ -202,6 +209,7 @@ async def check_all(
 
 def _quiet_and_alone() -> None:
     """In the process of the warm start, before torch: a model this small is faster on one thread than on several."""
+    die_with(os.getppid())
     os.environ.update({"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"})
 
 

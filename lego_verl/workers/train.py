@@ -6,9 +6,7 @@ process and verl's processes print goes to a file. An error is left, in one line
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import sys
 import traceback
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from lego_verl.monitor.run_folder import RunFolder
+from lego_verl.training_process import die_with
 
 
 def main(folder: str, parent: int) -> int:
@@ -64,14 +63,6 @@ def train(config: DictConfig, run: RunFolder) -> None:
         config.ray_kwargs.ray_init._temp_dir = f"{scratch}/ray"
     validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
     run_ppo(config, task_runner_class=ray.remote(num_cpus=1)(HarnessTaskRunner))
-
-
-def die_with(parent: int) -> None:
-    """Be terminated when the parent dies, also by ``kill -9`` (Linux: PR_SET_PDEATHSIG)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGTERM)
-    if os.getppid() != parent:
-        raise SystemExit("the process that started this training is gone")
 
 
 def require_plugin() -> None:

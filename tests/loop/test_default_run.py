@@ -44,13 +44,14 @@ def default_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_it_learns(default_run: Path) -> None:
+    """One run, with its chance: what every seed must reach is shown by ``benchmarks/learning.py``."""
     steps = steps_of(default_run)
     first = sum(step["solve_rate"] for step in steps[:2]) / 2
     last = sum(step["solve_rate"] for step in steps[-3:]) / 3
-    assert first <= 0.45
-    assert last >= 0.80
+    assert first < 0.6
+    assert last >= first + 0.2
     heldout = [json.loads(line)["solve_rate"] for line in (default_run / "heldout.jsonl").read_text().splitlines()]
-    assert heldout[-1] > heldout[0]
+    assert max(heldout[1:]) > heldout[0]
 
 
 def test_its_numbers_are_right_at_every_step(default_run: Path) -> None:

@@ -1,5 +1,6 @@
 """Making a tiny policy: a folder that loads everywhere, the same from the same seed, and acts in the right form."""
 
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -14,11 +15,12 @@ from lego_verl.policies.tiny.make import make_tiny_policy
 
 torch = pytest.importorskip("torch")
 
+from lego_verl.policies.tiny.warm_start import WarmStart, WarmStartError  # noqa: E402
 
-def short(steps: int):
-    from lego_verl.policies.tiny.warm_start import WarmStart
 
-    return WarmStart(steps=steps, batch=4)
+def short(steps: int) -> WarmStart:
+    """So many steps, whatever has been learned."""
+    return WarmStart(batch=4, rising=5, least=steps - steps // 3, settling=steps // 3, enough=math.inf)
 
 
 def weights(folder: Path) -> bytes:
@@ -71,6 +73,13 @@ def test_same_seed_same_files(conversations: list[Conversation], tmp_path: Path)
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
     assert weights(tmp_path / "a") != weights(tmp_path / "c")
     assert torch.equal(state, torch.random.get_rng_state()), "the caller's random numbers were touched"
+
+
+def test_a_policy_that_does_not_follow_is_not_written(conversations: list[Conversation], tmp_path: Path) -> None:
+    settings = WarmStart(batch=2, least=1, most=3)
+    with pytest.raises(WarmStartError, match=r"after 3 steps .* seed 5 does not follow the demonstrator .* run.seed"):
+        make_tiny_policy(conversations[:2], tmp_path / "out", seed=5, settings=settings)
+    assert not (tmp_path / "out").exists()
 
 
 def test_bad_input(conversations: list[Conversation], tmp_path: Path) -> None:

@@ -13,6 +13,10 @@ from lego_verl.policies.tiny.demonstrator import Demonstrator, Habits
 from lego_verl.policies.tiny.tokenizer import END, action_ids
 
 
+class WarmStartError(RuntimeError):
+    """The policy could not be brought to follow the demonstrator."""
+
+
 @dataclass(frozen=True)
 class Sample:
     ids: list[int]

@@ -15,11 +15,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
-from lego_verl.policies.tiny.samples import Sample
-
-
-class WarmStartError(RuntimeError):
-    """The policy could not be brought to follow the demonstrator."""
+from lego_verl.policies.tiny.samples import Sample, WarmStartError
 
 
 @dataclass(frozen=True)
@@ -110,9 +106,7 @@ class _Excess:
             self._means[name] = 0.9 * self._means.get(name, 2.0) + 0.1 * mean
 
 
-def _loss(
-    model: PreTrainedModel, batch: Sequence[Sample], settings: WarmStart, excess: _Excess
-) -> torch.Tensor:
+def _loss(model: PreTrainedModel, batch: Sequence[Sample], settings: WarmStart, excess: _Excess) -> torch.Tensor:
     """Weighted cross entropy to the demonstrator's distributions, over all decisions of the batch."""
     width = max(len(sample.ids) for sample in batch)
     ids = torch.zeros(len(batch), width, dtype=torch.long)
