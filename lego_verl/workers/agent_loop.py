@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import ray
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
 from lego_verl.capture.segment import TrainingSegment
@@ -18,6 +19,7 @@ from lego_verl.trial.run import FinishedTrial, run_trial
 from lego_verl.workers.host import TrialHost, host_of, task_of
 from lego_verl.workers.policy import VerlPolicy
 from lego_verl.workers.renderer import VerlRenderer
+from lego_verl.workers.run_ledger import ACTOR_NAME
 
 
 class HarnessAgentLoop(AgentLoopBase):
@@ -32,7 +34,19 @@ class HarnessAgentLoop(AgentLoopBase):
 
         Returns:
             An output a segment, the last one last; an empty list when the trial is dropped.
+
+        Raises:
+            Exception: whatever is no ending of a trial, after the run's ledger was told, so that the trainer says it.
         """
+        try:
+            return await self._run(sampling_params, **kwargs)
+        except Exception as error:
+            ledger = ray.get_actor(ACTOR_NAME)
+            message = f"{type(error).__name__}: {error}"
+            await ledger.broken.remote(int(kwargs["global_steps"]), str(kwargs["extra_info"]["split"]), message)
+            raise
+
+    async def _run(self, sampling_params: dict[str, Any], **kwargs: Any) -> list[AgentLoopOutput]:
         host = await host_of(
             self.server_manager,
             lambda: TrialHost.open(self.config, VerlRenderer(self.tokenizer, builder=self.continuous_token_builder)),

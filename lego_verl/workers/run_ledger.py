@@ -65,6 +65,12 @@ class RunLedger:
         self._events = Path(events)
         self._submitted: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
         self._finished: dict[tuple[int, str], dict[str, Mapping[str, Any]]] = defaultdict(dict)
+        self._broken: dict[tuple[int, str], str] = {}
+
+    def broken(self, step: int, split: str, message: str) -> None:
+        """An agent loop raised: no ending of a trial, but a fault of the worker or of this project."""
+        self._broken.setdefault((step, split), message)
+        self._event("broken", step, split, error=message)
 
     def started(self, step: int, split: str, trial: str, task: str, attempt: int) -> None:
         self._submitted[(step, split)].setdefault(trial, task)
@@ -126,13 +132,15 @@ class RunLedger:
                 account.seconds[phase] = account.seconds.get(phase, 0.0) + float(seconds)
             if Outcome(record["outcome"]).treatment is Treatment.DROP and record.get("error"):
                 account.errors.setdefault(str(record["outcome"]), str(record["error"]))
+        if (step, split) in self._broken:
+            account.errors["rollout worker"] = self._broken[(step, split)]
         return asdict(account)
 
     def forget_before(self, step: int) -> None:
         """Drop the records of steps that are closed."""
-        for table in (self._submitted, self._finished):
+        for table in (self._submitted, self._finished, self._broken):
             for key in [key for key in table if key[0] < step]:
-                del table[key]
+                del table[key]  # type: ignore[attr-defined]
 
     def _add_capture(self, account: StepAccount, graded: list[Mapping[str, Any]]) -> None:
         splits: Counter[str] = Counter()

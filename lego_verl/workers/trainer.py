@@ -21,8 +21,10 @@ from verl.trainer.ppo.v1 import register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.workers.utils.padding import response_to_nested
 
+from lego_verl.capture.parser import check_parser
 from lego_verl.config import typed
 from lego_verl.monitor.run_folder import RunFolder, append_line
+from lego_verl.workers.host import load_parser
 from lego_verl.workers.probe import WeightProbe
 from lego_verl.workers.run_ledger import ACTOR_NAME, LedgerError, StepAccount
 
@@ -50,6 +52,11 @@ class HarnessTrainer(PPOTrainerSync):
         self._step_started = time.monotonic()
         self._account: StepAccount | None = None
         self._heldout: float | None = None
+
+    def _init_tokenizer(self) -> None:
+        super()._init_tokenizer()
+        # Before any weights are loaded: a parser that does not fit would read every tool call as text.
+        check_parser(self.tokenizer.chat_template, load_parser(self._lego.policy.tool_parser))
 
     def on_init_end(self) -> None:
         super().on_init_end()
@@ -192,13 +199,13 @@ class HarnessTrainer(PPOTrainerSync):
         account = StepAccount(**ray.get(self._ledger.account.remote(self.global_steps, split, trial.min_group)))
         ray.get(self._ledger.forget_before.remote(self.global_steps))
         where = f"step {self.global_steps} ({split})"
+        causes = "; ".join(f"{outcome}: {message}" for outcome, message in account.errors.items())
         if account.pending or account.submitted != account.trained + account.dropped:
             raise LedgerError(
                 f"{where}: {account.submitted} trials submitted, {account.trained} to train, {account.dropped} "
-                f"dropped, {account.pending} without an ending"
+                f"dropped, {account.pending} without an ending. {causes}"
             )
         if split == "train" and account.trained == 0:
-            causes = "; ".join(f"{outcome}: {message}" for outcome, message in account.errors.items())
             raise LedgerError(f"{where}: no trial can be trained, outcomes {account.outcomes}. {causes}")
         if guard.require_proof and account.loss_tokens and (account.proof_provenance, account.proof_context) != (1, 1):
             raise FidelityError(

@@ -93,3 +93,12 @@ def test_events_are_written_as_they_happen(tmp_path: Path) -> None:
     account = ledger(tmp_path)
     account.started(1, "train", "a", "t", 1)
     assert [event["event"] for event in read_lines(tmp_path / "events.jsonl")] == ["started"]
+
+
+def test_what_broke_a_worker_is_told_with_the_account(tmp_path: Path) -> None:
+    account = ledger(tmp_path)
+    account.started(2, "train", "a", "t", 1)
+    account.broken(2, "train", "SandboxUnavailable: no bwrap on this node")
+    assert account.account(2, "train")["errors"] == {"rollout worker": "SandboxUnavailable: no bwrap on this node"}
+    account.forget_before(3)
+    assert account.account(2, "train")["errors"] == {}
