@@ -50,8 +50,13 @@ def test_it_learns(default_run: Path) -> None:
     last = sum(step["solve_rate"] for step in steps[-3:]) / 3
     assert first < 0.6
     assert last >= first + 0.2
-    heldout = [json.loads(line)["solve_rate"] for line in (default_run / "heldout.jsonl").read_text().splitlines()]
-    assert max(heldout[1:]) > heldout[0]
+
+
+def test_held_out_tasks_are_run_before_within_and_after(default_run: Path) -> None:
+    """Whether they rise is for ``benchmarks/learning.py``: one run has too few of these trials to say so each time."""
+    evaluations = [json.loads(line) for line in (default_run / "heldout.jsonl").read_text().splitlines()]
+    assert [evaluation["step"] for evaluation in evaluations] == [0, 8, 16]
+    assert all(sum(evaluation["outcomes"].values()) == 24 for evaluation in evaluations)
 
 
 def test_its_numbers_are_right_at_every_step(default_run: Path) -> None:
