@@ -293,7 +293,9 @@ class LocalBackend:
 
     async def _start_from(self, spec: SandboxSpec, image: PreparedImage) -> LocalSandbox:
         self._tools = self._tools or find_tools()
-        spec = replace(spec, mounts=self._staging.reachable(spec.mounts, self.scratch.folder(spec.run, "mounts")))
+        spec = replace(
+            spec, mounts=self._staging.reachable(spec.mounts, lambda: self.scratch.folder(spec.run, "mounts"))
+        )
         sandbox = LocalSandbox(spec, image, self._tools.path)
         try:
             await sandbox._start(self._tools, self._uid)

@@ -11,7 +11,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,8 +29,8 @@ class Staging:
         self._uid = uid
         self._copies: dict[Path, Path] = {}
 
-    def reachable(self, mounts: Sequence[Mount], home: Path) -> tuple[Mount, ...]:
-        """The mounts, with a copy under ``home`` in place of a source that the user cannot walk to.
+    def reachable(self, mounts: Sequence[Mount], home: Callable[[], Path]) -> tuple[Mount, ...]:
+        """The mounts, with a copy under ``home()`` in place of a source that the user cannot walk to.
 
         Raises:
             SandboxError: when a source cannot be copied.
@@ -42,12 +42,12 @@ class Staging:
             for mount in mounts
         )
 
-    def _copied(self, mount: Mount, home: Path) -> Mount:
+    def _copied(self, mount: Mount, home: Callable[[], Path]) -> Mount:
         source = mount.source.resolve()
         copy = self._copies.get(source)
         if copy is None or not copy.exists():
             try:
-                copy = _copy(source, home)
+                copy = _copy(source, home())
             except OSError as error:
                 raise SandboxError(f"{source} cannot be mounted at {mount.target}: {error.strerror}") from error
             self._copies[source] = copy

@@ -230,12 +230,3 @@ async def test_mounts_are_seen_read_only(start: Start, open_tmp: Path) -> None:
     assert await output(sandbox, "cat /opt/deep/tool/file") == "shown"
     assert "Read-only" in await output(sandbox, "touch /opt/deep/tool/new 2>&1")
     assert sorted(path.name for path in (open_tmp / "tool").iterdir()) == ["file"]
-
-
-async def test_a_folder_that_the_sandbox_user_cannot_reach(start: Start, open_tmp: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("only root has folders that the sandbox's user may not enter")
-    (open_tmp / "private" / "tool").mkdir(parents=True)
-    (open_tmp / "private").chmod(0o700)
-    with pytest.raises(SandboxError, match=r"did not start: the sandbox's user may not walk to it.*private/tool"):
-        await start(mounts=(Mount(open_tmp / "private" / "tool", "/opt/tool"),))

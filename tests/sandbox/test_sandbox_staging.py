@@ -34,4 +34,4 @@ async def test_a_folder_under_a_private_one_is_seen_inside_and_can_not_be_writte
 async def test_a_folder_that_can_be_reached_is_mounted_as_it_is() -> None:
     backend = LocalBackend()
     mounts = (Mount(Path("/usr/share"), "/share"),)
-    assert backend._staging.reachable(mounts, Path("/nowhere")) == mounts
+    assert backend._staging.reachable(mounts, lambda: Path("/nowhere")) == mounts
