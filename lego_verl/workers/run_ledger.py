@@ -138,9 +138,10 @@ class RunLedger:
 
     def forget_before(self, step: int) -> None:
         """Drop the records of steps that are closed."""
-        for table in (self._submitted, self._finished, self._broken):
+        tables: tuple[dict[tuple[int, str], Any], ...] = (self._submitted, self._finished, self._broken)
+        for table in tables:
             for key in [key for key in table if key[0] < step]:
-                del table[key]  # type: ignore[attr-defined]
+                del table[key]
 
     def _add_capture(self, account: StepAccount, graded: list[Mapping[str, Any]]) -> None:
         splits: Counter[str] = Counter()
