@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lego_verl.capture.bytelevel import byte_renderer
-from lego_verl.capture.message import Message, ToolCall
+from lego_verl.capture.message import Message, ToolCall, template_message
 from lego_verl.capture.parser import HermesParser
 from lego_verl.policies.policy import Sampling
 from lego_verl.policies.scripted import ScriptedPolicy
@@ -50,19 +50,8 @@ class _Recorder:
             ToolCall("", call["name"], self.demonstrator.actions.form.arguments(call["arguments"]["command"]))
             for call in self.reply["tool_calls"]
         )
-        return [_chat_form(message) for message in (*self.messages, Message("assistant", "", tool_calls=calls))]
-
-
-def _chat_form(message: Message) -> dict[str, Any]:
-    form: dict[str, Any] = {"role": message.role, "content": message.text}
-    if message.tool_calls:
-        form["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in message.tool_calls
-        ]
-    if message.tool_call_id:
-        form["tool_call_id"] = message.tool_call_id
-    return form
+        messages = (*self.messages, Message("assistant", "", tool_calls=calls))
+        return [template_message(message, objects=False) for message in messages]
 
 
 async def record_demonstrations(

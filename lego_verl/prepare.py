@@ -61,6 +61,7 @@ async def prepare(config: DictConfig, lego: LegoConfig, run: RunFolder, console:
     """
     try:
         backend = await choose_backend(lego.sandbox.backend)
+        await backend.reap()  # what a killed run left
         console.print(f"sandbox: {backend.name}")
         adapter = load_adapter(lego.harness.name, lego.harness.options)
         built = await build_runtime(adapter.runtime, cache_folder(lego.run.cache), report=console.print)

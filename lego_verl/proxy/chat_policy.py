@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lego_verl.capture.message import Message, ToolCall
+from lego_verl.capture.message import Message, ToolCall, template_message
 from lego_verl.policies.policy import ChatPolicy, ChatReply, PolicyError, Sampling
 from lego_verl.proxy.exchange import Answer, Ask, FinishReason
 
@@ -37,7 +37,7 @@ async def ask_chat_policy(
 
 def _body(ask: Ask, sampling: Sampling, max_tokens: int | None) -> dict[str, Any]:
     body: dict[str, Any] = {
-        "messages": [_wire_message(message) for message in ask.request.messages],
+        "messages": [template_message(message, objects=False) for message in ask.request.messages],
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         **sampling.extra,
@@ -49,20 +49,6 @@ def _body(ask: Ask, sampling: Sampling, max_tokens: int | None) -> dict[str, Any
     if max_tokens is not None:
         body["max_tokens"] = max_tokens
     return body
-
-
-def _wire_message(message: Message) -> dict[str, Any]:
-    wire: dict[str, Any] = {"role": message.role, "content": message.text}
-    if message.reasoning:
-        wire["reasoning_content"] = message.reasoning
-    if message.tool_calls:
-        wire["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in message.tool_calls
-        ]
-    if message.tool_call_id:
-        wire["tool_call_id"] = message.tool_call_id
-    return wire
 
 
 def _message(reply: ChatReply, mint: Callable[[], str]) -> Message:
