@@ -25,6 +25,8 @@ class Ask:
     stop: tuple[str, ...] = ()
     sampling: Mapping[str, Any] = field(default_factory=dict)
     """The harness's own sampling parameters: recorded, not used."""
+    wire: Any = None
+    """What a dialect keeps of the request to write the reply in its shape; nobody else looks at it."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,9 @@ class Answer:
 
 class Dialect(Protocol):
     """One wire protocol: it knows shapes, and nothing of tokens."""
+
+    keepalive: bytes
+    """What a stream holds while a reply is being generated; clients ignore it."""
 
     def read(self, body: bytes, headers: Mapping[str, str]) -> Ask:
         """Raises ``BadRequest`` when the body is malformed or asks for what cannot be honoured."""

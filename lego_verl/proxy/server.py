@@ -20,7 +20,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from lego_verl.proxy.dialects.chat import ChatCompletions
+from lego_verl.proxy.dialects.registry import dialects
 from lego_verl.proxy.errors import ProxyError
 from lego_verl.proxy.exchange import Answer, Ask, Dialect
 from lego_verl.proxy.session import Session
@@ -60,7 +60,7 @@ class ProxyServer:
     def __init__(self, *, keepalive: float = 10.0, max_body: int = 64 << 20) -> None:
         self.port = 0
         self._keepalive, self._max_body = keepalive, max_body
-        self._dialects: dict[str, Dialect] = {"/chat/completions": ChatCompletions()}
+        self._dialects = dialects()
         self._open: dict[str, _Open] = {}
         self._server: web.Server | None = None
         self._listener: asyncio.Server | None = None
@@ -123,7 +123,7 @@ class ProxyServer:
 
     async def _handle(self, session: Session | None, request: web.BaseRequest) -> web.StreamResponse:
         path = request.path
-        dialect: Dialect = self._dialects["/chat/completions"]
+        dialect = self._dialect_of(path)
         try:
             found = _SESSION_PATH.fullmatch(path)
             if found is not None:
@@ -145,6 +145,13 @@ class ProxyServer:
             return await self._reply(session, dialect, path, request)
         except ProxyError as error:
             return _json(error.status, dialect.error(error))
+
+    def _dialect_of(self, path: str) -> Dialect:
+        """The dialect whose path ends this one, so that errors of a session have its shape too."""
+        for end, dialect in self._dialects.items():
+            if path.endswith(end):
+                return dialect
+        return next(iter(self._dialects.values()))
 
     async def _reply(
         self, session: Session, dialect: Dialect, path: str, request: web.BaseRequest
@@ -184,7 +191,7 @@ class ProxyServer:
         try:
             await response.prepare(request)
             while not answering.done():
-                await response.write(b": generating\n\n")
+                await response.write(dialect.keepalive)
                 await asyncio.wait({answering}, timeout=self._keepalive)
             try:
                 ask, answer = answering.result()

@@ -28,6 +28,8 @@ _KINDS = {400: "invalid_request_error", 401: "authentication_error", 403: "permi
 class ChatCompletions:
     """``POST /v1/chat/completions``, whole and streamed."""
 
+    keepalive = b": generating\n\n"
+
     def read(self, body: bytes, headers: Mapping[str, str]) -> Ask:
         wire = read_object(body)
         _refuse(wire)
