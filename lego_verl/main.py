@@ -46,6 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ConfigError, PrepareError) as error:
         print(f"lego_verl: {error}", file=sys.stderr)
         return 1
+    except OSError as error:  # a disk that is full, a folder that may not be written
+        print(f"lego_verl: {error.strerror or error}: {error.filename or run.path}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         console.print(
             f"interrupted; nothing of it is running any more. To go on: the same command with lego.run.name={run.name}"
@@ -54,14 +57,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def open_run(config: DictConfig, lego: LegoConfig) -> RunFolder:
-    """Name the run, make its folder, and write the name back into the recipe."""
+    """Name the run, make its folder, and write the name back into the recipe.
+
+    Raises:
+        ConfigError: for a name that is none, or a folder that cannot be made.
+    """
     name = lego.run.name or f"{lego.harness.name}-{lego.policy.kind}-{time.strftime('%Y%m%d-%H%M%S')}"
     if "/" in name or name in ("", ".", ".."):
         raise ConfigError(f"lego.run.name={name}: a name is the name of a folder, without '/'")
     lego.run.name = name
     lego.run.folder = str(Path(lego.run.folder).resolve())
     run = RunFolder(Path(lego.run.folder) / name)
-    run.create()
+    try:
+        run.create()
+    except OSError as error:
+        raise ConfigError(f"lego.run.folder={lego.run.folder} cannot be used: {error.strerror}") from error
     with open_dict(config):
         config.lego = OmegaConf.structured(lego)
         config.trainer.experiment_name = name

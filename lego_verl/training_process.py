@@ -25,6 +25,8 @@ from lego_verl.monitor.run_folder import RunFolder
 
 _MARK = "LEGO_VERL_PROCESS_TREE"
 _SCRATCH_PREFIX = "lego_verl-"
+_ROOM = 1 << 20
+"""Bytes under which a disk counts as full."""
 
 
 def scratch_root() -> Path:
@@ -66,11 +68,17 @@ class TrainingProcess:
         shutil.rmtree(self._scratch, ignore_errors=True)
         if finished:
             told = self._error_file.read_text().strip() if self._error_file.exists() else ""
-            self.error = told or f"the training process ended with code {finished}"
+            self.error = told or self._unexplained(finished)
 
     def running(self) -> bool:
         assert self._process is not None
         return self._process.poll() is None
+
+    def _unexplained(self, code: int) -> str:
+        # On a full disk the child can leave neither its error nor its log.
+        if shutil.disk_usage(self._run.path).free < _ROOM:
+            return f"the disk that holds {self._run.path} is full; make room and start the run again: it goes on"
+        return f"the training process ended with code {code}"
 
     @property
     def _error_file(self) -> Path:

@@ -47,6 +47,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (HarnessError, SandboxError) as error:
         print(f"lego_verl: {error}", file=sys.stderr)
         return 1
+    except OSError as error:  # a disk that is full, a folder that may not be written
+        print(
+            f"lego_verl: {error.strerror or error}: {error.filename or 'the trial could not be kept'}", file=sys.stderr
+        )
+        return 1
     except KeyboardInterrupt:
         console.print("interrupted; nothing of it is running any more")
         return 130

@@ -6,6 +6,7 @@ process and verl's processes print goes to a file. An error is left, in one line
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import traceback
@@ -28,8 +29,9 @@ def main(folder: str, parent: int) -> int:
         train(config, run)
     except Exception as error:  # noqa: BLE001
         # The one boundary of this process: whatever ended the run is told to whoever started it.
-        traceback.print_exc()
-        (run.path / "error.txt").write_text(one_line(error))
+        with contextlib.suppress(OSError):  # on a full disk; the parent then says so
+            (run.path / "error.txt").write_text(one_line(error))
+            traceback.print_exc()
         return 1
     return 0
 
