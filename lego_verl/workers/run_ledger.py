@@ -13,13 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from lego_verl.monitor.run_folder import append_line
+from lego_verl.trial.ledger import Ledger
 from lego_verl.trial.outcome import Outcome, Treatment
 
 ACTOR_NAME = "lego_verl_run_ledger"
-
-
-class LedgerError(RuntimeError):
-    """The account of a step does not add up, or too little of it can be trained."""
 
 
 @dataclass
@@ -34,6 +31,8 @@ class StepAccount:
     pending: int = 0
     retried: int = 0
     outcomes: dict[str, int] = field(default_factory=dict)
+    dropped_why: dict[str, int] = field(default_factory=dict)
+    """By outcome, or ``small_group``."""
     solve_rate: float | None = None
     """Solved share of the graded trials; infrastructure stands apart."""
     reward: float | None = None
@@ -54,6 +53,16 @@ class StepAccount:
     """One message of each outcome that is dropped."""
 
 
+@dataclass
+class _Book:
+    """What is known of one step, on one split of the tasks."""
+
+    ledger: Ledger = field(default_factory=Ledger)
+    submitted: set[str] = field(default_factory=set)
+    records: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    broken: str = ""
+
+
 class RunLedger:
     """Keeps the accounts of all steps. Every method is quick: it is called from all rollout workers.
 
@@ -63,17 +72,20 @@ class RunLedger:
 
     def __init__(self, events: str) -> None:
         self._events = Path(events)
-        self._submitted: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
-        self._finished: dict[tuple[int, str], dict[str, Mapping[str, Any]]] = defaultdict(dict)
-        self._broken: dict[tuple[int, str], str] = {}
+        self._books: dict[tuple[int, str], _Book] = defaultdict(_Book)
 
     def broken(self, step: int, split: str, message: str) -> None:
         """An agent loop raised: no ending of a trial, but a fault of the worker or of this project."""
-        self._broken.setdefault((step, split), message)
+        book = self._books[(step, split)]
+        book.broken = book.broken or message
         self._event("broken", step, split, error=message)
 
     def started(self, step: int, split: str, trial: str, task: str, attempt: int) -> None:
-        self._submitted[(step, split)].setdefault(trial, task)
+        """A trial began, or began again after a fault of infrastructure."""
+        book = self._books[(step, split)]
+        if trial not in book.submitted:
+            book.submitted.add(trial)
+            book.ledger.submit(trial)
         self._event("started", step, split, trial=trial, task=task, attempt=attempt)
 
     def retried(self, step: int, split: str, trial: str, outcome: str, error: str | None) -> None:
@@ -86,12 +98,9 @@ class RunLedger:
             LedgerError: for a trial that was never submitted, or that finishes twice.
         """
         trial = str(record["trial"])
-        key = (step, split)
-        if trial not in self._submitted[key]:
-            raise LedgerError(f"step {step}: trial {trial} finished and was never submitted")
-        if trial in self._finished[key]:
-            raise LedgerError(f"step {step}: trial {trial} finished twice")
-        self._finished[key][trial] = record
+        book = self._books[(step, split)]
+        book.ledger.finish(trial, Outcome(record["outcome"]))
+        book.records[trial] = record
         self._event(
             "finished",
             step,
@@ -106,42 +115,41 @@ class RunLedger:
             sampled_tokens=record.get("sampled_tokens", 0),
         )
 
-    def account(self, step: int, split: str, min_group: int = 1) -> dict[str, Any]:
-        """The account of a step so far, as a dictionary of ``StepAccount``."""
-        submitted = self._submitted.get((step, split), {})
-        records = self._finished.get((step, split), {})
-        account = StepAccount(step, split, submitted=len(submitted), pending=len(submitted) - len(records))
-        graded = [r for r in records.values() if Outcome(r["outcome"]).treatment is not Treatment.DROP]
-        account.outcomes = dict(Counter(str(r["outcome"]) for r in records.values()))
-        account.retried = sum(int(r.get("attempts", 1)) - 1 for r in records.values())
+    def close(self, step: int, split: str, min_group: int = 1) -> dict[str, Any]:
+        """Decide which trials of a step are trained, and forget the step; its ``StepAccount`` as a dictionary.
+
+        Raises:
+            LedgerError: when the trials do not add up.
+        """
+        book = self._books.pop((step, split), _Book())
+        records = list(book.records.values())
+        graded = [r for r in records if Outcome(r["outcome"]).treatment is not Treatment.DROP]
+        groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        for record in graded:
+            groups[str(record["group"])].append(record)
+        kept = [group for group in groups.values() if len(group) >= min_group]
+        book.ledger.train(str(record["trial"]) for group in kept for record in group)
+        small = [group for group in groups.values() if len(group) < min_group]
+        book.ledger.drop((str(record["trial"]) for group in small for record in group), "small_group")
+        buckets = book.ledger.check()
+
+        account = StepAccount(step, split, **asdict(buckets))
+        account.retried = sum(int(r.get("attempts", 1)) - 1 for r in records)
         if graded:
             account.solve_rate = sum(float(r["reward"]) >= 1.0 for r in graded) / len(graded)
             account.reward = sum(float(r["reward"]) for r in graded) / len(graded)
-        groups: dict[str, list[float]] = defaultdict(list)
-        for record in graded:
-            groups[str(record["group"])].append(float(record["reward"]))
-        account.groups = len({r["group"] for r in records.values()})
-        kept = {group for group, rewards in groups.items() if len(rewards) >= min_group}
+        account.groups = len({r["group"] for r in records})
         account.small_groups = account.groups - len(kept)
-        account.zero_variance_groups = sum(len(set(groups[group])) == 1 for group in kept)
-        account.trained = sum(len(groups[group]) for group in kept)
-        account.dropped = len(records) - account.trained
-        self._add_capture(account, [r for r in graded if str(r["group"]) in kept])
-        for record in records.values():
+        account.zero_variance_groups = sum(len({float(r["reward"]) for r in group}) == 1 for group in kept)
+        self._add_capture(account, [record for group in kept for record in group])
+        for record in records:
             for phase, seconds in record.get("seconds", {}).items():
                 account.seconds[phase] = account.seconds.get(phase, 0.0) + float(seconds)
             if Outcome(record["outcome"]).treatment is Treatment.DROP and record.get("error"):
                 account.errors.setdefault(str(record["outcome"]), str(record["error"]))
-        if (step, split) in self._broken:
-            account.errors["rollout worker"] = self._broken[(step, split)]
+        if book.broken:
+            account.errors["rollout worker"] = book.broken
         return asdict(account)
-
-    def forget_before(self, step: int) -> None:
-        """Drop the records of steps that are closed."""
-        tables: tuple[dict[tuple[int, str], Any], ...] = (self._submitted, self._finished, self._broken)
-        for table in tables:
-            for key in [key for key in table if key[0] < step]:
-                del table[key]
 
     def _add_capture(self, account: StepAccount, graded: list[Mapping[str, Any]]) -> None:
         splits: Counter[str] = Counter()

@@ -24,9 +24,10 @@ from verl.workers.utils.padding import response_to_nested
 from lego_verl.capture.parser import check_parser
 from lego_verl.config import typed
 from lego_verl.monitor.run_folder import RunFolder, append_line
+from lego_verl.trial.ledger import LedgerError
 from lego_verl.workers.host import load_parser
 from lego_verl.workers.probe import WeightProbe
-from lego_verl.workers.run_ledger import ACTOR_NAME, LedgerError, StepAccount
+from lego_verl.workers.run_ledger import ACTOR_NAME, StepAccount
 
 TRAINER_MODE = "harness_sync"
 """``trainer.v1.trainer_mode`` of runs with a harness."""
@@ -196,8 +197,7 @@ class HarnessTrainer(PPOTrainerSync):
             FidelityError: when the proof of a trial is not whole.
         """
         guard, trial = self._lego.guard, self._lego.trial
-        account = StepAccount(**ray.get(self._ledger.account.remote(self.global_steps, split, trial.min_group)))
-        ray.get(self._ledger.forget_before.remote(self.global_steps))
+        account = StepAccount(**ray.get(self._ledger.close.remote(self.global_steps, split, trial.min_group)))
         where = f"step {self.global_steps} ({split})"
         causes = "; ".join(f"{outcome}: {message}" for outcome, message in account.errors.items())
         if account.pending or account.submitted != account.trained + account.dropped:

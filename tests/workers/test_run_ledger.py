@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lego_verl.monitor.run_folder import read_lines
+from lego_verl.trial.ledger import LedgerError
 from lego_verl.trial.outcome import Outcome, Treatment
-from lego_verl.workers.run_ledger import LedgerError, RunLedger
+from lego_verl.workers.run_ledger import RunLedger
 
 PROOF = {
     "splits": {"first": 1},
@@ -41,7 +42,7 @@ def test_infrastructure_is_no_reward(tmp_path: Path) -> None:
     ):
         account.started(1, "train", trial, "t", 1)
         account.finished(1, "train", record(trial, outcome, reward))
-    step = account.account(1, "train", min_group=2)
+    step = account.close(1, "train", min_group=2)
     assert (step["submitted"], step["trained"], step["dropped"], step["pending"]) == (3, 2, 1, 0)
     assert step["solve_rate"] == 0.5
     assert step["loss_tokens"] == 20
@@ -57,7 +58,7 @@ def test_a_group_that_lost_too_many_is_dropped(tmp_path: Path) -> None:
     ):
         account.started(1, "train", trial, "t", 1)
         account.finished(1, "train", record(trial, outcome, 1.0 if outcome is Outcome.SOLVED else None, group))
-    step = account.account(1, "train", min_group=2)
+    step = account.close(1, "train", min_group=2)
     assert (step["trained"], step["dropped"], step["small_groups"], step["zero_variance_groups"]) == (2, 2, 1, 1)
 
 
@@ -84,9 +85,10 @@ def test_submitted_is_trained_and_dropped_and_pending(
         if ended:
             reward = None if outcome.treatment is Treatment.DROP else float(outcome is Outcome.SOLVED)
             account.finished(4, "train", record(str(number), outcome, reward, group=str(group)))
-    step = account.account(4, "train", min_group=min_group)
+    step = account.close(4, "train", min_group=min_group)
     assert step["submitted"] == len(trials) == step["trained"] + step["dropped"] + step["pending"]
     assert sum(step["outcomes"].values()) == step["trained"] + step["dropped"]
+    assert sum(step["dropped_why"].values()) == step["dropped"]
 
 
 def test_events_are_written_as_they_happen(tmp_path: Path) -> None:
@@ -99,6 +101,5 @@ def test_what_broke_a_worker_is_told_with_the_account(tmp_path: Path) -> None:
     account = ledger(tmp_path)
     account.started(2, "train", "a", "t", 1)
     account.broken(2, "train", "SandboxUnavailable: no bwrap on this node")
-    assert account.account(2, "train")["errors"] == {"rollout worker": "SandboxUnavailable: no bwrap on this node"}
-    account.forget_before(3)
-    assert account.account(2, "train")["errors"] == {}
+    assert account.close(2, "train")["errors"] == {"rollout worker": "SandboxUnavailable: no bwrap on this node"}
+    assert account.close(2, "train")["errors"] == {}
