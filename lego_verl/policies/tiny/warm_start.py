@@ -32,15 +32,17 @@ class WarmStart:
     """Learning rate, reached within ``rising`` steps."""
     rising: int = 15
     least: int = 90
-    most: int = 420
+    most: int = 600
     """Steps at the full rate."""
     settling: int = 60
     """Steps at falling rates after that."""
     enough: float = 0.10
-    """Excess cross entropy over the demonstrator's own, in nats, at which looking and editing count as learned."""
+    """Excess cross entropy over the demonstrator's own, in nats, at which looking counts as learned."""
+    enough_of_choice: float = 0.01
+    """The same of every kind of edit. One that is not told from the others at all is 0.03 nats over."""
     weight_of_lookup: float = 8.0
     """Of decisions among many actions with one that is right: which file to look at."""
-    weight_of_choice: float = 3.0
+    weight_of_choice: float = 20.0
     """Of decisions in which no action has half of the probability: the edits."""
     weight_of_form: float = 0.3
     """Of tokens that leave no choice: they are learned at once."""
@@ -73,32 +75,39 @@ def warm_start(
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         losses.append(loss.item())
-        if settled is None and len(losses) >= settings.least and excess.worst < settings.enough:
+        if settled is None and len(losses) >= settings.least and excess.is_within(settings):
             settled = len(losses) + settings.settling
         if settled is None and len(losses) >= settings.most:
             raise WarmStartError(
                 f"after {settings.most} steps the tiny policy of seed {seed} does not follow the demonstrator "
-                f"({excess.worst:.2f} nats over it, {settings.enough:.2f} is enough): take another run.seed"
+                f"(nats over it: {excess}; {settings.enough} and {settings.enough_of_choice} of a choice are enough): "
+                "take another run.seed"
             )
     model.eval()
     return losses
 
 
 class _Excess:
-    """Moving averages of the cross entropy over the demonstrator's own entropy, for look-ups and for choices."""
+    """Moving averages of the cross entropy over the demonstrator's own entropy: of look-ups, and of every choice."""
 
     def __init__(self) -> None:
         self._means: dict[str, float] = {}
 
-    @property
-    def worst(self) -> float:
-        return max(self._means.values(), default=math.inf)
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {mean:.3f}" for name, mean in sorted(self._means.items()))
+
+    def is_within(self, settings: WarmStart) -> bool:
+        return all(
+            mean < (settings.enough if name == "lookup" else settings.enough_of_choice)
+            for name, mean in self._means.items()
+        )
 
     def add(self, losses: torch.Tensor, wanted: Sequence[Mapping[int, float]]) -> None:
         seen: dict[str, list[float]] = {}
         for loss, distribution in zip(losses.tolist(), wanted, strict=True):
             if len(distribution) > 2:
-                name = "choice" if max(distribution.values()) < 0.5 else "lookup"
+                best = max(distribution, key=lambda token: distribution[token])
+                name = f"choice of {best}" if distribution[best] < 0.5 else "lookup"
                 entropy = -sum(p * math.log(p) for p in distribution.values())
                 seen.setdefault(name, []).append(loss - entropy)
         for name, values in seen.items():
