@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -26,6 +26,12 @@ class Reasoning(Enum):
 class Family(Enum):
     dense = "dense"
     moe = "moe"
+
+
+class Repeat(Enum):
+    none = "none"
+    last = "last"
+    cycle = "cycle"
 
 
 @dataclass
@@ -79,7 +85,7 @@ class TasksConfig:
 class PolicyConfig:
     kind: str = MISSING
     """``tiny`` (made on the spot) or ``pretrained`` (a folder or hub name); a trial also takes ``scripted`` and
-    ``endpoint``."""
+    ``endpoint``, and ``lego_verl.serve`` takes these two and ``replay``."""
     model: str | None = None
     family: Family = Family.dense
     """Of ``tiny``."""
@@ -88,12 +94,25 @@ class PolicyConfig:
     api_key: str | None = None
     script: str | None = None
     """Of ``scripted``: a JSON-lines file of replies, or ``oracle`` or ``nop``."""
+    repeat: Repeat = Repeat.none
+    """Of ``scripted``: what follows the last reply."""
+    recording: str | None = None
+    """Of ``replay``: a trial's folder, or any with ``calls.jsonl`` and ``tokens.npz``."""
+    tokenizer: str | None = None
+    """Of ``scripted`` and ``replay``: a ``tokenizer.json``; None: one token a byte, or what made the recording."""
+    template: str | None = None
+    """The chat template that belongs to ``tokenizer``; None: ``chat_template.jinja`` beside it."""
     options: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
 class CaptureConfig:
     reasoning: Reasoning = Reasoning.keep
+    """Whether reasoning that a harness leaves out of its history counts (``strip``: the next call begins a segment
+    without it) or not (``keep``: the policy goes on seeing what it sampled)."""
+    train_subagents: bool = True
+    train_side_calls: bool = False
+    """Titles and summaries, where they can be told apart."""
 
 
 @dataclass
@@ -102,6 +121,8 @@ class TrialConfig:
     """Times that a trial is run again after a fault of infrastructure."""
     min_group: int = 2
     """Trials that a group must keep; a smaller one is dropped."""
+    version_span: int | None = None
+    """Weight updates that may lie between a trial's first token and its last; one with more is dropped as stale."""
     grading_seconds: float = 300.0
 
 
@@ -141,19 +162,55 @@ class LegoConfig:
     monitor: MonitorConfig = field(default_factory=MonitorConfig)
 
 
+@dataclass
+class BudgetConfig:
+    """What a session may use; null sets no limit."""
+
+    turns: int | None = None
+    tokens: int | None = None
+    context: int | None = None
+    seconds: float | None = None
+
+
+@dataclass
+class ServeConfig:
+    """What ``lego_verl.serve`` takes beside the key ``lego``."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    out: str | None = None
+    sessions: int = 4096
+    budget: BudgetConfig = field(default_factory=BudgetConfig)
+
+
+T = TypeVar("T")
+
+
 def typed(config: DictConfig) -> LegoConfig:
     """The ``lego`` part of a composed recipe, checked.
 
     Raises:
         ConfigError: naming the key.
     """
+    return typed_part(config, "lego", LegoConfig)
+
+
+def typed_part(config: DictConfig, key: str, schema: type[T]) -> T:
+    """The part of a composed recipe under ``key``, checked against a dataclass; the whole recipe's top for ``""``.
+
+    Raises:
+        ConfigError: naming the key.
+    """
     try:
+        part = OmegaConf.select(config, key) if key else config
         # As plain values: a key that was added with "+" would else pass as a part of the typed tree.
-        given = OmegaConf.to_container(config.lego, resolve=True) if "lego" in config else {}
-        merged = OmegaConf.merge(OmegaConf.structured(LegoConfig), given)
-        lego = OmegaConf.to_object(merged)
+        given = {} if part is None else OmegaConf.to_container(part, resolve=True)
+        checked = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(schema), given))
     except OmegaConfBaseException as error:
-        where = f"lego.{error.full_key}" if error.full_key else "lego"
+        full_key = str(error.full_key or "")
+        # What is wrong in the recipe itself has its whole name already.
+        names = [full_key] if full_key.startswith(f"{key}.") else [key, full_key]
+        where = ".".join(name for name in names if name)
         raise ConfigError(f"{where}: {(error.msg or str(error)).splitlines()[0]}") from error
-    assert isinstance(lego, LegoConfig)
-    return lego
+    assert isinstance(checked, schema)
+    return checked

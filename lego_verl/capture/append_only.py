@@ -8,11 +8,11 @@ a template removes from *earlier assistant turns* is no fault: a sampled turn is
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 from lego_verl.capture.message import Message, Tool, ToolCall
 from lego_verl.capture.template import ChatTemplate, TemplateError
+from lego_verl.capture.template_faults import THINKING, fault_of
 
 _SENTINEL = "lego sentinel text"
 _SYSTEM = Message("system", "lego probe system")
@@ -20,7 +20,6 @@ _USER = Message("user", "lego probe user")
 _TOOLS: tuple[Tool, ...] = (
     {"type": "function", "function": {"name": "probe", "description": "d", "parameters": {"type": "object"}}},
 )
-_THINKING = re.compile(r"<think>.*?</think>\s*", re.DOTALL)
 
 
 class Turns:
@@ -93,9 +92,11 @@ def prove(turns: Turns, encode: Callable[[str], list[int]], *, end: str, separat
     """Prove that a template is append-only.
 
     Raises:
-        TemplateError: naming the template and what depends on what.
+        TemplateError: naming the template and what it does beside adding.
     """
     name = turns.template.name
+    if fault := fault_of(turns.template, _TOOLS):
+        raise TemplateError(f"{name} is not append-only: {fault}")
     calls = (ToolCall("call_1", "probe", '{"a": 1}'), ToolCall("call_2", "probe", '{"b": [2]}'))
     turn = Message("assistant", "calling", tool_calls=calls)
     results = [Message("tool", f"result {index}", tool_call_id=call.id) for index, call in enumerate(calls)]
@@ -122,16 +123,18 @@ def _compose(
 ) -> None:
     """The pieces of a conversation, put together, must be the conversation (but for removed reasoning)."""
     answer, question = Message("assistant", "answer"), Message("user", "more")
+    called = [_USER, turn, *results]
     messages = [*opening, turn, *results, answer, question]
     rendered = turns.template.render(messages, tools, generate=True)
     pieces = [
         text,
         turns.template.render([*opening, turn], tools).removeprefix(text),
         turns.group(turn, results, generate=False),
-        turns.template.render([_USER, answer]).removeprefix(turns.template.render([_USER])),
+        # In its place: some families mark an assistant's turn after a question, and not after results.
+        turns.template.render([*called, answer]).removeprefix(turns.template.render(called)),
         turns.addition(answer, [question]),
     ]
-    if _THINKING.sub("", "".join(pieces)) != _THINKING.sub("", rendered):
+    if THINKING.sub("", "".join(pieces)) != THINKING.sub("", rendered):
         raise TemplateError(
             f"{turns.template.name} is not append-only: a conversation is not the sum of what its messages add"
             + (" once there are tools" if tools else "")

@@ -9,6 +9,8 @@ from typing import Any, Literal, NamedTuple
 import orjson
 
 Role = Literal["system", "user", "assistant", "tool"]
+Origin = Literal["main", "subagent", "side_call"]
+"""Who asks: the agent itself, one that it started, or the harness for a purpose of its own."""
 Tool = Mapping[str, Any]
 """A tool as OpenAI declares it: ``{"type": "function", "function": {"name", "description", "parameters"}}``."""
 
@@ -37,7 +39,7 @@ class Request:
 
     messages: tuple[Message, ...]
     tools: Sequence[Tool] = ()
-    origin: Literal["main", "subagent", "side_call"] = "main"
+    origin: Origin = "main"
     """Who asks, where a harness says so by a header."""
 
 

@@ -1,15 +1,18 @@
 """A finished trial's capture on disk, so that it can be inspected, proved again and replayed.
 
-A folder holds two files. ``calls.jsonl`` begins with a header (format, splits, lost generations, the text of every
-id that occurs) and has one line a call: what was asked beyond what its segment held, the reply, and where its tokens
-are. ``tokens.npz`` holds the arrays: per segment ``prompt_ids, response_ids, response_mask, logprobs, versions,
-routes`` as ``<name>_<index>``, and of all calls in order ``call_ids, call_logprobs, call_versions``.
+A folder holds two files. ``calls.jsonl`` begins with a header (format, splits, lost generations, what it was made
+with, the text of every id that occurs) and has one line a call: what was asked beyond what its segment held, the reply,
+and where its tokens are. ``tokens.npz`` holds the arrays: per segment ``prompt_ids, response_ids, response_mask,
+logprobs, versions, routes`` as ``<name>_<index>``, and of all calls in order ``call_ids, call_logprobs,
+call_versions``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ import numpy as np
 import orjson
 
 from lego_verl.capture.call import Call, Sample
+from lego_verl.capture.fingerprint import fingerprint
 from lego_verl.capture.message import Message, Tool, ToolCall
 from lego_verl.capture.proof import Lost, Proof, prove
 from lego_verl.capture.segment import TrainingSegment
@@ -56,6 +60,9 @@ class Recording:
     lost: list[Lost]
     pieces: dict[int, str]
     """The text of every id that occurs."""
+    made_with: Mapping[str, Any] = field(default_factory=dict)
+    """``renderer`` (its fingerprint), ``eos_ids``, ``reasoning_open``, ``parser``, ``reasoning``, ``untrained``; empty
+    where the recording does not say."""
 
     def proof(self) -> Proof:
         return prove(self.segments, self.calls, self.splits, self.lost)
@@ -104,6 +111,14 @@ def write_recording(folder: Path, capture: SessionCapture) -> None:
         "splits": capture.splits(),
         "segments": [{"index": s.index, "reason": s.reason, "calls": s.calls} for s in segments],
         "lost": [{"reason": loss.reason, "tokens": loss.tokens} for loss in capture.lost],
+        "made_with": {
+            "renderer": fingerprint(capture.renderer),
+            "eos_ids": sorted(capture.renderer.eos_ids),
+            "reasoning_open": capture.renderer.reasoning_open,
+            "parser": capture.parser.name,
+            "reasoning": capture.reasoning,
+            "untrained": sorted(capture.untrained),
+        },
         "pieces": [[token, capture.renderer.decode([token])] for token in unique],
     }
     with (folder / "calls.jsonl").open("wb") as file:
@@ -137,6 +152,12 @@ def _call_line(call: Call, asked: Asked, reply: Message) -> dict[str, Any]:
     }
     if asked.tools is not None:
         line["asked"]["tools"] = list(asked.tools)
+    if asked.stop:
+        line["asked"]["stop"] = list(asked.stop)
+    if asked.origin != "main":
+        line["asked"]["origin"] = asked.origin
+    if asked.after is not None:
+        line["asked"]["after"] = asked.after
     return line
 
 
@@ -162,12 +183,22 @@ def read_recording(folder: Path) -> Recording:
         lines = [orjson.loads(line) for line in (folder / "calls.jsonl").read_bytes().splitlines()]
         with np.load(folder / "tokens.npz") as file:
             arrays = dict(file)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise RecordingError(f"{folder} holds no readable recording: {error}") from error
-    if not lines or lines[0].get("format") != FORMAT:
-        raise RecordingError(f"{folder / 'calls.jsonl'} is not a recording of format {FORMAT}")
-    header, calls, offset = lines[0], [], 0
-    for line in lines[1:]:
+    try:
+        if lines[0]["format"] != FORMAT:
+            raise RecordingError(f"{folder / 'calls.jsonl'} is not a recording of format {FORMAT}")
+        return _read(lines[0], lines[1:], arrays)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, RecordingError):
+            raise
+        raise RecordingError(f"{folder} holds a recording that is not whole: {error!r}") from error
+
+
+def _read(header: dict[str, Any], lines: Sequence[dict[str, Any]], arrays: dict[str, np.ndarray]) -> Recording:
+    calls: list[Call] = []
+    offset = 0
+    for line in lines:
         here = slice(offset, offset + line["sampled"])
         offset = here.stop
         sample = Sample(
@@ -178,18 +209,21 @@ def read_recording(folder: Path) -> Recording:
         calls.append(Call(*places, sample=sample, text=line["text"], seconds=line["seconds"], prompt_digest=digest))
     return Recording(
         calls=calls,
-        asked=[_read_asked(line["asked"]) for line in lines[1:]],
-        replies=[_read_message(line["reply"]) for line in lines[1:]],
+        asked=[_read_asked(line["asked"]) for line in lines],
+        replies=[_read_message(line["reply"]) for line in lines],
         segments=[_read_segment(entry, arrays) for entry in header["segments"]],
         splits=[Split(split) for split in header["splits"]],
         lost=[Lost(**loss) for loss in header["lost"]],
         pieces=dict(header["pieces"]),
+        made_with=header.get("made_with", {}),
     )
 
 
 def _read_asked(line: dict[str, Any]) -> Asked:
     tools: Sequence[Tool] | None = line.get("tools")
-    return Asked(line["kept"], tuple(_read_message(m) for m in line["messages"]), tools, line["sampling"])
+    messages = tuple(_read_message(message) for message in line["messages"])
+    stop, origin = tuple(line.get("stop", ())), line.get("origin", "main")
+    return Asked(line["kept"], messages, tools, line["sampling"], stop, origin, line.get("after"))
 
 
 def _read_segment(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> TrainingSegment:

@@ -16,6 +16,9 @@ from lego_verl.capture.append_only import Turns, prove
 from lego_verl.capture.message import Message, Tool
 from lego_verl.capture.template import ChatTemplate, TemplateError
 
+_SPECIAL = frozenset({"bos_token", "eos_token", "pad_token", "unk_token"})
+"""What templates call a tokenizer's special tokens. Undefined they would be left out, and nobody would see it."""
+
 
 class Renderer(Protocol):
     """How messages become the ids that a policy sees."""
@@ -53,11 +56,12 @@ class TemplateRenderer:
         tokenizer: as ``Tokenizer.from_file`` gives it.
         template: jinja2 source of the chat template.
         eos: further tokens that end a turn, beside the one with which the template closes it.
-        options: passed to the template (``enable_thinking``, for one).
+        options: passed to the template (``enable_thinking``, for one). A tokenizer file does not say which tokens are
+            ``bos_token`` and ``eos_token``: where the template writes them, they are to be given here.
         name: how errors name the template.
 
     Raises:
-        TemplateError: when the template is not append-only, or does not close an assistant's turn.
+        TemplateError: when the template is not append-only, does not close an assistant's turn, or lacks a token.
     """
 
     def __init__(
@@ -71,6 +75,8 @@ class TemplateRenderer:
     ) -> None:
         self._tokenizer = tokenizer
         self.template = ChatTemplate(template, name=name, options=options)
+        if missing := sorted(self.template.variables & _SPECIAL - set(options or {})):
+            raise TemplateError(f"{name} writes {' and '.join(missing)}: give them as options of the template")
         self._turns = Turns(self.template)
         self.close_id = self.encode(self._turns.close)[0]
         end = self.decode([self.close_id])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from lego_verl.capture.split import Split
 
 NO_VERSION = -1
 """The weight version of a token that no weights sampled."""
+_NO_SAMPLE = Sample(np.empty(0, np.int32), np.empty(0, np.float32), np.empty(0, np.int32), "stop")
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,11 @@ class Segment:
         self._versions: array[int] = array("i")
         self._routes: list[Routes] = []
         self._route_rows = 0
+        self._before_context = len(self.messages), len(self.ids)
+        self._last_sample = _NO_SAMPLE
 
     def append_context(self, messages: Iterable[Message], ids: array[int]) -> None:
+        self._before_context = len(self.messages), len(self.ids)
         self.messages.extend(messages)
         self.ids.extend(ids)
         count = len(ids)
@@ -75,12 +79,31 @@ class Segment:
         if sample.routes is not None:
             self._routes.append(sample.routes[self._route_rows :].copy())
             self._route_rows = len(sample.routes)
+        self._last_sample = replace(sample, routes=None)
         self.messages.append(turn)
         self.calls.append(call)
         self.ids.frombytes(np.ascontiguousarray(sample.ids, dtype=np.int32).tobytes())
         self._mask.extend(b"\x01" * len(sample.ids))
         self._logprobs.frombytes(np.ascontiguousarray(sample.logprobs, dtype=np.float32).tobytes())
         self._versions.frombytes(np.ascontiguousarray(sample.versions, dtype=np.int32).tobytes())
+
+    def split_last_call(self, index: int, reason: Split) -> Segment:
+        """Take the last call off, with the context that came for it: it becomes a segment of its own.
+
+        There has to be a call before it, since it is that one's turn that this segment then ends with.
+        """
+        sampled = len(self.ids) - len(self._last_sample.ids)
+        last = Segment(index, reason, self.messages[:-1], self.tools, self.ids[:sampled])
+        last.append_sample(self.calls.pop(), self.messages[-1], self._last_sample)
+        if self._routes:
+            last._routes, last._route_rows = [np.concatenate(self._routes)], self._route_rows
+            self._route_rows -= len(self._routes.pop())
+        messages, ids = self._before_context
+        del self.messages[messages:]
+        del self.ids[ids:]
+        for column in (self._mask, self._logprobs, self._versions):
+            del column[ids - self._prompt_length :]
+        return last
 
     def check_routes(self, sample: Sample, prompt_length: int) -> None:
         """Raise ``IncompleteSample`` unless routes cover every position that went through the model."""

@@ -15,12 +15,15 @@ from typing import Any
 
 from lego_verl.capture.call import Call, Sample, digest
 from lego_verl.capture.match import ReasoningPolicy, common_prefix
-from lego_verl.capture.message import Message, Request, Tool, ToolCall, in_call_order
+from lego_verl.capture.message import Message, Origin, Request, Tool, ToolCall, in_call_order
 from lego_verl.capture.parser import ToolParser
 from lego_verl.capture.proof import Lost, Proof, prove
 from lego_verl.capture.render import Renderer
 from lego_verl.capture.segment import Segment, TrainingSegment, check_routes
+from lego_verl.capture.side_calls import ends_with_side_call, is_side_call, is_subagent, was_side_call
 from lego_verl.capture.split import Split, why_split
+
+_ASIDE = (Split.SUBAGENT, Split.SIDE_CALL)
 
 
 def chat_call_id() -> str:
@@ -37,10 +40,10 @@ class Prepared:
     prompt_ids: array[int]
     prompt_digest: bytes
     base: Segment | None
-    """The segment that is extended, or None where a new one begins."""
+    """The segment that the prompt goes on from, or None where all of it was rendered."""
     base_length: int
-    reason: Split
-    """Why a new segment would begin."""
+    base_call: int
+    """The call that ``base`` ended with: another one there means that something else went on from it first."""
     calls_before: int
 
 
@@ -50,8 +53,8 @@ class Committed:
     message: Message
     """The reply as the harness is to see it."""
     malformed: int
-    stopped: bool
-    """Whether one of the request's stop strings ended the reply."""
+    stopped: str
+    """The stop string that ended the reply; empty where none did."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,12 @@ class Asked:
     """None where they are the segment's."""
     sampling: Mapping[str, Any] = field(default_factory=dict)
     """The harness's own parameters, recorded only."""
+    stop: tuple[str, ...] = ()
+    """Strings that end a reply: the trainer's and the harness's."""
+    origin: Origin = "main"
+    after: int | None = None
+    """Calls that had been committed when this one was prepared: fewer than its index where calls overlapped. None
+    where it is not known."""
 
 
 class SessionCapture:
@@ -92,8 +101,8 @@ class SessionCapture:
         self.asked: list[Asked] = []
         self.replies: list[Message] = []
         self.lost: list[Lost] = []
-        self._reasoning: ReasoningPolicy = reasoning
-        self._untrained = untrained
+        self.reasoning: ReasoningPolicy = reasoning
+        self.untrained = untrained
         self._segments: list[Segment] = []
 
     def prepare(self, request: Request) -> Prepared:
@@ -106,12 +115,10 @@ class SessionCapture:
         base = self._extended(request, messages)
         if base is None:
             prompt = array("i", self.renderer.initial(messages, request.tools))
-            reason = self._why(request, messages)
         else:
             new = messages[len(base.messages) :]
             added = self.renderer.addition(base.messages[-1], new, request.tools, last_id=base.ids[-1])
             prompt = base.ids + array("i", added)
-            reason = Split.UNKNOWN
         return Prepared(
             request=request,
             messages=messages,
@@ -119,7 +126,7 @@ class SessionCapture:
             prompt_digest=digest(prompt),
             base=base,
             base_length=0 if base is None else len(base.ids),
-            reason=reason,
+            base_call=-1 if base is None else base.calls[-1],
             calls_before=len(self.calls),
         )
 
@@ -135,13 +142,9 @@ class SessionCapture:
                 continue
             if segment.tools != request.tools:
                 continue
-            if common_prefix(known, messages, self._reasoning)[0] == length:
+            if common_prefix(known, messages, self.reasoning)[0] == length:
                 best = segment
         return best
-
-    def _why(self, request: Request, messages: tuple[Message, ...]) -> Split:
-        known = [(segment.messages, segment.tools) for segment in self._segments]
-        return why_split(request, messages, known, self._reasoning)
 
     def commit(
         self,
@@ -160,8 +163,8 @@ class SessionCapture:
         """
         sample.check()
         base = prepared.base
-        if base is not None and len(base.ids) != prepared.base_length:
-            base = None  # another call went on from the same place first
+        if base is not None and (base.calls[-1] != prepared.base_call or _leaves(prepared.request, base)):
+            base = None
         prompt_length = len(prepared.prompt_ids)
         if base is None:
             check_routes(sample, prompt_length)
@@ -169,15 +172,19 @@ class SessionCapture:
             base.check_routes(sample, prompt_length)
 
         ids = sample.ids.tolist()
-        text = self.renderer.decode(ids)
-        message, malformed, stopped = self._reply(ids, text, stop, mint)
+        end = ids[-1:] if ids[-1] in self.renderer.eos_ids else []
+        said = self.renderer.decode(ids[: len(ids) - len(end)])
+        text = said + self.renderer.decode(end) if end else said
+        message, malformed, stopped = self._reply(said, prepared.request.tools, stop, mint)
         if base is None:
             segment = self._begin(prepared)
-            asked = Asked(0, prepared.messages, prepared.request.tools, dict(sampling or {}))
+            kept, new, tools = 0, prepared.messages, prepared.request.tools
         else:
-            segment, new = base, prepared.messages[len(base.messages) :]
-            asked = Asked(len(base.messages), new, None, dict(sampling or {}))
+            segment, kept, tools = base, len(base.messages), None
+            new = prepared.messages[kept:]
             segment.append_context(new, prepared.prompt_ids[prepared.base_length :])
+            if prepared.request.origin == "main" and segment.reason is Split.SIDE_CALL:
+                segment.reason = Split.UNKNOWN  # it goes on, so it was no question aside
         call = Call(
             index=len(self.calls),
             segment=segment.index,
@@ -190,29 +197,58 @@ class SessionCapture:
         )
         segment.append_sample(call.index, message, sample)
         self.calls.append(call)
-        self.asked.append(asked)
+        origin, after = prepared.request.origin, prepared.calls_before
+        self.asked.append(Asked(kept, new, tools, dict(sampling or {}), tuple(stop), origin, after))
         self.replies.append(message)
         return Committed(call, message, malformed, stopped)
 
     def _begin(self, prepared: Prepared) -> Segment:
-        reason = prepared.reason
-        if prepared.calls_before != len(self.calls):
-            reason = self._why(prepared.request, prepared.messages)
-        segment = Segment(len(self._segments), reason, prepared.messages, prepared.request.tools, prepared.prompt_ids)
+        request, messages = prepared.request, prepared.messages
+        reason = self._why(request, messages)
+        if reason not in _ASIDE and self._tell_side_call(request, messages):
+            reason = self._why(request, messages)
+        segment = Segment(len(self._segments), reason, messages, request.tools, prepared.prompt_ids)
         self._segments.append(segment)
         return segment
 
+    def _tell_side_call(self, request: Request, messages: Sequence[Message]) -> bool:
+        """Whether the agent's latest call was beside the task: that shows only in the conversation it begins next."""
+        owners = (self._segments[call.segment] for call in reversed(self.calls))
+        latest = next((segment for segment in owners if segment.reason not in _ASIDE), None)
+        if latest is None:
+            return False
+        if was_side_call(latest, messages, request.tools):
+            latest.reason = Split.SIDE_CALL
+            return True
+        if not ends_with_side_call(latest, messages):
+            return False
+        aside = latest.split_last_call(len(self._segments), Split.SIDE_CALL)
+        self._segments.append(aside)
+        index = aside.calls[0]
+        self.calls[index] = replace(self.calls[index], segment=aside.index)
+        asked = tuple(aside.messages[:-1])
+        self.asked[index] = replace(self.asked[index], kept=0, messages=asked, tools=aside.tools)
+        return True
+
+    def _why(self, request: Request, messages: tuple[Message, ...]) -> Split:
+        known = [segment for segment in self._segments if segment.reason is not Split.SIDE_CALL]
+        if request.origin == "main" and known:
+            if is_side_call(messages, request.tools, known):
+                return Split.SIDE_CALL
+            if is_subagent(messages, known):
+                return Split.SUBAGENT
+        return why_split(request, messages, [(each.messages, each.tools) for each in known], self.reasoning)
+
     def _reply(
-        self, ids: list[int], text: str, stop: Sequence[str], mint: Callable[[], str]
-    ) -> tuple[Message, int, bool]:
-        if ids[-1] in self.renderer.eos_ids:
-            text = self.renderer.decode(ids[:-1])
-        found = [place for place in (text.find(string) for string in stop if string) if place >= 0]
-        if found:
-            text = text[: min(found)]
-        parsed = self.parser.parse(text, reasoning_open=self.renderer.reasoning_open)
+        self, text: str, tools: Sequence[Tool], stop: Sequence[str], mint: Callable[[], str]
+    ) -> tuple[Message, int, str]:
+        found = [(place, string) for string in stop if string and (place := text.find(string)) >= 0]
+        # Of two that begin at one place, the shorter was complete first.
+        place, stopped = min(found, default=(len(text), ""))
+        text = text[:place]
+        parsed = self.parser.parse(text, reasoning_open=self.renderer.reasoning_open, tools=tools)
         calls = tuple(ToolCall(mint(), call.name, call.arguments) for call in parsed.calls)
-        return Message("assistant", parsed.text, parsed.reasoning, calls), parsed.malformed, bool(found)
+        return Message("assistant", parsed.text, parsed.reasoning, calls), parsed.malformed, stopped
 
     def lose(self, reason: str, tokens: int = 0) -> None:
         """Record a call that did not become one: its tokens were never shown to the harness."""
@@ -220,7 +256,7 @@ class SessionCapture:
 
     def segments(self) -> list[TrainingSegment]:
         """The segments to train, in the order in which they began."""
-        return [segment.training() for segment in self._segments if segment.reason not in self._untrained]
+        return [segment.training() for segment in self._segments if segment.reason not in self.untrained]
 
     def splits(self) -> list[Split]:
         """Why each segment began, trained or not."""
@@ -228,3 +264,8 @@ class SessionCapture:
 
     def proof(self) -> Proof:
         return prove(self.segments(), self.calls, self.splits(), self.lost)
+
+
+def _leaves(request: Request, base: Segment) -> bool:
+    """Whether someone else than ``base``'s agent asks: its history is their context, and their tokens are not its."""
+    return request.origin != "main" and base.reason != request.origin

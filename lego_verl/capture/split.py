@@ -50,7 +50,7 @@ def why_split(
         return Split.REASONING_STRIPPED
     if count == 0:
         return _without_common_start(ours, messages, reasoning)
-    return _after_common_start(ours[count:], messages[count:], reasoning)
+    return _after_common_start(ours[count:], messages[count:])
 
 
 def _without_common_start(ours: Sequence[Message], theirs: Sequence[Message], reasoning: ReasoningPolicy) -> Split:
@@ -59,11 +59,12 @@ def _without_common_start(ours: Sequence[Message], theirs: Sequence[Message], re
     system_differs = len(ours_rest) != len(ours) or len(theirs_rest) != len(theirs)
     if system_differs and ours_rest and common_prefix(ours_rest, theirs_rest, reasoning)[0]:
         return Split.SYSTEM_CHANGED
-    return Split.UNKNOWN
+    turns, missing = _turns_and_missing(ours, theirs)
+    return Split.COMPACTED if 0 < missing < turns else Split.UNKNOWN
 
 
-def _after_common_start(ours: Sequence[Message], theirs: Sequence[Message], reasoning: ReasoningPolicy) -> Split:
-    """``ours`` and ``theirs`` differ from their first message on; what came before is the same."""
+def _turns_and_missing(ours: Sequence[Message], theirs: Sequence[Message]) -> tuple[int, int]:
+    """How many sampled turns ``ours`` holds, and how many of them are not in ``theirs``, not even changed."""
     turns = [message for message in ours if message.role == "assistant"]
     anchors = {call.id for message in theirs for call in message.tool_calls}
     sent = [message for message in theirs if message.role == "assistant"]
@@ -74,10 +75,17 @@ def _after_common_start(ours: Sequence[Message], theirs: Sequence[Message], reas
         )
         for turn in turns
     )
+    return len(turns), missing
+
+
+def _after_common_start(ours: Sequence[Message], theirs: Sequence[Message]) -> Split:
+    """``ours`` and ``theirs`` differ from their first message on; what came before is the same."""
+    turns, missing = _turns_and_missing(ours, theirs)
+    sent = sum(message.role == "assistant" for message in theirs)
     same_place = bool(ours) and bool(theirs) and ours[0].role == theirs[0].role
     if not missing:
         return Split.EDITED_TURN if same_place else Split.UNKNOWN
-    if same_place and len(sent) >= len(turns):
+    if same_place and sent >= turns:
         return Split.EDITED_TURN
     if missing > 1 and len(theirs) < len(ours):
         return Split.COMPACTED

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, NoReturn
 
 import jinja2
+import jinja2.meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from lego_verl.capture.message import Message, Tool, ToolCall, template_message
@@ -27,12 +29,21 @@ class ChatTemplate:
         )
         environment.filters["tojson"] = _tojson
         environment.globals["raise_exception"] = _raise
+        environment.globals["strftime_now"] = self._strftime_now
+        self.reads_clock = False
+        """Whether a rendering asked for the current date or time."""
         try:
             self._template = environment.from_string(source)
+            self.variables = frozenset(jinja2.meta.find_undeclared_variables(environment.parse(source)))
+            """Names that the template reads."""
         except jinja2.TemplateError as error:
             raise TemplateError(f"{name} is not valid jinja2: {error}") from error
         self.objects = True
         self.objects = self._takes_objects()
+
+    def _strftime_now(self, form: str) -> str:
+        self.reads_clock = True
+        return datetime.now().strftime(form)
 
     def _takes_objects(self) -> bool:
         """Whether arguments are rendered from an object; some families splice in the JSON string instead."""

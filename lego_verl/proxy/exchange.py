@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from lego_verl.capture.message import Message, Request
 from lego_verl.proxy.errors import ProxyError
@@ -41,6 +41,8 @@ class Answer:
     finish: FinishReason
     prompt_tokens: int
     completion_tokens: int
+    stopped: str = ""
+    """The stop string that ended it, where one did."""
 
 
 class Dialect(Protocol):
@@ -68,3 +70,14 @@ class Dialect(Protocol):
     def mint(self) -> str:
         """A new id of a tool call, in the form that clients of this protocol expect."""
         ...
+
+
+@runtime_checkable
+class CountingDialect(Dialect, Protocol):
+    """A dialect whose clients may ask how long a prompt would be (``…/count_tokens``)."""
+
+    def read_count(self, body: bytes, headers: Mapping[str, str]) -> Request:
+        """Raises ``BadRequest`` as ``read`` does."""
+        ...
+
+    def count(self, tokens: int) -> bytes: ...

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -20,13 +20,19 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from lego_verl.proxy.dialects.origin import agent_of
 from lego_verl.proxy.dialects.registry import dialects
 from lego_verl.proxy.errors import ProxyError
-from lego_verl.proxy.exchange import Answer, Ask, Dialect
+from lego_verl.proxy.exchange import Answer, Ask, CountingDialect, Dialect
 from lego_verl.proxy.session import Session
 
+_ANY = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
+"""How a server that listens everywhere is reached from its own machine."""
+_COUNT = "/count_tokens"
 _MAX_SOCKET_PATH = 107
 _SESSION_ID = re.compile(r"[A-Za-z0-9._-]+")
+_NEW_SESSION_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
+"""Of sessions that are made for whoever asks: these become names of folders."""
 _SESSION_PATH = re.compile(r"/s/([^/]+)(/.*)?")
 
 logger = logging.getLogger(__name__)
@@ -55,10 +61,25 @@ class ProxyServer:
     Args:
         keepalive: seconds of generation after which a streamed reply begins, with comments until it is there.
         max_body: bytes of a request that are read at most.
+        host: the address to listen on.
+        port: 0 takes a free one.
+        new_session: makes the session of a path prefix at its first use. A server that has it shows what it keeps, too:
+            ``GET /`` lists the sessions, ``GET /s/<session>/proof`` is a session's proof, also after it is closed.
+        max_sessions: how many of these are made; the next one gets a 429.
     """
 
-    def __init__(self, *, keepalive: float = 10.0, max_body: int = 64 << 20) -> None:
-        self.port = 0
+    def __init__(
+        self,
+        *,
+        keepalive: float = 10.0,
+        max_body: int = 64 << 20,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        new_session: Callable[[str], Session] | None = None,
+        max_sessions: int = 4096,
+    ) -> None:
+        self.host, self.port = host, port
+        self._new_session, self._max_sessions = new_session, max_sessions
         self._keepalive, self._max_body = keepalive, max_body
         self._dialects = dialects()
         self._open: dict[str, _Open] = {}
@@ -66,9 +87,13 @@ class ProxyServer:
         self._listener: asyncio.Server | None = None
 
     async def start(self) -> None:
-        """Listen on an ephemeral port of the loopback interface; ``port`` says which."""
+        """Listen; ``port`` says on which port.
+
+        Raises:
+            OSError: when the address is taken, or not this machine's.
+        """
         self._server = self._web_server(None)
-        self._listener = await asyncio.get_running_loop().create_server(self._server, "127.0.0.1", 0)
+        self._listener = await asyncio.get_running_loop().create_server(self._server, self.host, self.port)
         self.port = int(self._listener.sockets[0].getsockname()[1])
 
     def _web_server(self, session: Session | None) -> web.Server:
@@ -102,13 +127,26 @@ class ProxyServer:
             socket.chmod(0o666)
         self._open[session.id] = entry
         session.start()
-        return Address(f"http://127.0.0.1:{self.port}/s/{session.id}", socket)
+        return Address(f"{self.url}/s/{session.id}", socket)
+
+    @property
+    def url(self) -> str:
+        """Where the server is reached from this machine, without a trailing slash."""
+        host = _ANY.get(self.host, self.host)
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    @property
+    def sessions(self) -> Mapping[str, Session]:
+        """The sessions that are kept: the open ones, and with ``new_session`` the closed ones as well."""
+        return {name: entry.session for name, entry in self._open.items()}
 
     async def close(self, session_id: str) -> None:
         """Close a session and its socket; calls in flight end within a second. The session stays readable."""
-        entry = self._open.pop(session_id, None)
+        entry = self._open.get(session_id)
         if entry is None:
             return
+        if self._new_session is None:
+            del self._open[session_id]
         entry.session.close()
         await _shut(entry.listener, entry.server)
         if entry.socket is not None:
@@ -129,15 +167,25 @@ class ProxyServer:
             if found is not None:
                 path = found[2] or "/"
                 named = self._open.get(found[1])
+                if named is None and session is None and self._answers(path):
+                    named = await self._opened(found[1])
                 if named is None or (session is not None and named.session is not session):
                     raise ProxyError(404, f"there is no session {found[1]!r} here", code="session_not_found")
                 session = named.session
+            if self._new_session is not None and (path == "/proof" if found else path in ("/", "/sessions")):
+                _only("GET", request)
+                return _json(200, orjson.dumps(session.proof().as_dict() if session else self._listing()))
             if session is None:
                 raise ProxyError(404, "no session: its address begins with /s/<session>", code="session_not_found")
             path = path.removeprefix("/v1")
             if path == "/models" or path.startswith("/models/"):
                 _only("GET", request)
                 return _json(200, _models(session))
+            counting = self._dialects.get(path.removesuffix(_COUNT)) if path.endswith(_COUNT) else None
+            if isinstance(counting, CountingDialect):
+                _only("POST", request)
+                asked = counting.read_count(await self._body(request), request.headers)
+                return _json(200, counting.count(session.count(asked)))
             if path not in self._dialects:
                 raise ProxyError(404, f"there is nothing at {request.path}", code="not_found")
             dialect = self._dialects[path]
@@ -146,21 +194,57 @@ class ProxyServer:
         except ProxyError as error:
             return _json(error.status, dialect.error(error))
 
+    def _answers(self, path: str) -> bool:
+        """Whether a request to this path of a session is one that only a session can answer."""
+        path = path.removeprefix("/v1").removesuffix(_COUNT)
+        return path in self._dialects or path == "/models" or path.startswith("/models/")
+
+    async def _opened(self, name: str) -> _Open | None:
+        """The session of a path prefix that is used for the first time; None where this server makes none."""
+        if self._new_session is None:
+            return None
+        if not _NEW_SESSION_ID.fullmatch(name):
+            how = "1 to 128 letters, digits, '.', '_' and '-', and the first is no '.'"
+            raise ProxyError(400, f"{name[:200]!r} is no name of a session: it has {how}", code="bad_session")
+        if len(self._open) >= self._max_sessions:
+            raise ProxyError(
+                429, f"there are {self._max_sessions} sessions, and no more are made", code="too_many_sessions"
+            )
+        await self.open(self._new_session(name))
+        return self._open[name]
+
+    def _listing(self) -> dict[str, Any]:
+        return {
+            "sessions": [
+                {
+                    "session": name,
+                    "base_url": f"{self.url}/s/{name}",
+                    "turns": session.turns,
+                    "sampled_tokens": session.sampled_tokens,
+                    "ending": session.ending,
+                }
+                for name, session in self.sessions.items()
+            ]
+        }
+
     def _dialect_of(self, path: str) -> Dialect:
         """The dialect whose path ends this one, so that errors of a session have its shape too."""
         for end, dialect in self._dialects.items():
-            if path.endswith(end):
+            if path.removesuffix(_COUNT).endswith(end):
                 return dialect
         return next(iter(self._dialects.values()))
+
+    async def _body(self, request: web.BaseRequest) -> bytes:
+        try:
+            return await request.read()
+        except web.HTTPRequestEntityTooLarge as error:
+            raise ProxyError(413, f"the body is larger than {self._max_body} bytes", code="too_large") from error
 
     async def _reply(
         self, session: Session, dialect: Dialect, path: str, request: web.BaseRequest
     ) -> web.StreamResponse:
-        try:
-            body = await request.read()
-        except web.HTTPRequestEntityTooLarge as error:
-            raise ProxyError(413, f"the body is larger than {self._max_body} bytes", code="too_large") from error
-        key = sha256(path.encode() + b"\0" + body).digest()
+        body = await self._body(request)
+        key = sha256(b"\0".join((path.encode(), agent_of(request.headers).encode(), body))).digest()
         read: Callable[[], Ask] = partial(dialect.read, body, request.headers)
         # The wish to stream is known only once the body is read, and that once, by the session.
         asked: list[Ask] = []

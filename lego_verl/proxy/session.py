@@ -6,48 +6,34 @@ import asyncio
 import logging
 import time
 import uuid
-from array import array
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
-from lego_verl.capture.call import Call, IncompleteSample, Sample
+from lego_verl.capture.call import Call, IncompleteSample
 from lego_verl.capture.match import ReasoningPolicy
+from lego_verl.capture.message import Request
 from lego_verl.capture.parser import ToolParser
 from lego_verl.capture.proof import Proof, not_captured
 from lego_verl.capture.render import Renderer
-from lego_verl.capture.resume import joined
 from lego_verl.capture.segment import TrainingSegment
-from lego_verl.capture.session import Prepared, SessionCapture
+from lego_verl.capture.session import SessionCapture
+from lego_verl.capture.split import Split
 from lego_verl.capture.template import TemplateError
 from lego_verl.policies.policy import ChatPolicy, ContextOverflow, Policy, PolicyError, RequestPolicy, Sampling
+from lego_verl.proxy.budget import Budget, Ending
 from lego_verl.proxy.chat_policy import ask_chat_policy
 from lego_verl.proxy.errors import BadRequest, PolicyFailed, PromptTooLong, ProxyError, SessionOver
 from lego_verl.proxy.exchange import Answer, Ask, FinishReason
+from lego_verl.proxy.generation import Generation
+from lego_verl.proxy.stored_replies import StoredReplies
 
-Ending = Literal["turn_limit", "token_limit", "context_overflow", "time_limit", "policy_failed", "closed"]
-
-_MAX_RESUMES = 64
-"""Weight updates that one generation may span before it counts as failed."""
 _MAX_OVERFLOWS = 8
 """Overflows in a row after which a harness is taken not to compact."""
 _UNBOUNDED = 1 << 20
 """Tokens of a reply that neither the harness nor the session bounds: the policy's own context does."""
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Budget:
-    """What a session may use; None sets no limit."""
-
-    turns: int | None = None
-    tokens: int | None = None
-    """Sampled tokens of the whole session."""
-    context: int | None = None
-    """Prompt and sampled tokens of one call."""
-    seconds: float | None = None
-    """Wall time from the session's opening."""
 
 
 class Session:
@@ -58,6 +44,7 @@ class Session:
         policy: with a ``ChatPolicy`` nothing is captured, and neither renderer nor parser is needed.
         end_status: the HTTP status that the harness gets once the session is over.
         reasoning: whether reasoning that a harness leaves out of its history counts as a change.
+        untrained: calls that begin for one of these reasons are answered and recorded, and not trained.
     """
 
     def __init__(
@@ -71,6 +58,7 @@ class Session:
         budget: Budget | None = None,
         end_status: int = 401,
         reasoning: ReasoningPolicy = "keep",
+        untrained: frozenset[Split] = frozenset({Split.SIDE_CALL}),
     ) -> None:
         self.id = id
         self.policy = policy
@@ -85,15 +73,13 @@ class Session:
         self.malformed = 0
         """Tool calls that were sampled and could not be read."""
         self.capture: SessionCapture | None = None
-        # Which kind it is, is asked once: a check against a protocol is too slow for every call.
-        self._answering = policy if isinstance(policy, RequestPolicy) else None
-        self._generating = policy if isinstance(policy, Policy) else None
-        if self._answering is not None or self._generating is not None:
+        if isinstance(policy, Policy | RequestPolicy):
             if renderer is None or parser is None:
                 raise ValueError(f"session {id}: a policy whose tokens are captured needs a renderer and a parser")
-            self.capture = SessionCapture(renderer, parser, reasoning=reasoning)
+            self.capture = SessionCapture(renderer, parser, reasoning=reasoning, untrained=untrained)
+            self._generation = Generation(id, policy)
         self._sampling = sampling or Sampling()
-        self._answers: dict[bytes, asyncio.Task[Answer]] = {}
+        self._replies = StoredReplies()
         self._running = 0
         self._ended: Ending | None = None
         self._overflows = 0
@@ -115,7 +101,7 @@ class Session:
         self.failure = self.failure or failure
         if self._deadline is not None:
             self._deadline.cancel()
-        for task in self._answers.values():
+        for task in self._replies:
             if not task.done():
                 task.cancel()
         if self._over is not None and not self._over.done():
@@ -149,7 +135,8 @@ class Session:
         """Answer a request.
 
         The generation belongs to the session, not to the connection: a client that goes away loses nothing, and
-        when it comes back with the same bytes (``key``) it gets the same reply, or joins the call in flight.
+        when it comes back with the same bytes (``key``) it gets the same reply, or joins the call in flight,
+        unless it went on from that reply meanwhile.
 
         Raises:
             ProxyError: what the harness is to be told instead.
@@ -157,11 +144,11 @@ class Session:
         if self._ended is not None:
             raise SessionOver(self.end_status, self.id, self._ended)
         ask = read()
-        task = self._answers.get(key)
+        task = self._replies.find(key)
         if task is None:
             self._check_budget()
-            task = asyncio.create_task(self._generate(ask, mint), name=f"session {self.id}: call {self.turns}")
-            self._answers[key] = task
+            task = asyncio.create_task(self._generate(key, ask, mint), name=f"session {self.id}: call {self.turns}")
+            self._replies.keep(key, task)
             self._running += 1
             task.add_done_callback(lambda done: self._finished(key, done))
         else:
@@ -178,11 +165,26 @@ class Session:
             return ask, task.result()
         raise SessionOver(self.end_status, self.id, self._ended or "closed")
 
+    def count(self, request: Request) -> int:
+        """Tokens of the prompt that the policy would see for a request; no turn is used and nothing is captured.
+
+        Raises:
+            ProxyError: when the session is over, nobody here knows the policy's tokens, or the template refuses.
+        """
+        if self._ended is not None:
+            raise SessionOver(self.end_status, self.id, self._ended)
+        if self.capture is None:
+            raise BadRequest("tokens cannot be counted: the policy is an endpoint that is known only by its text")
+        try:
+            return len(self.capture.prepare(request).prompt_ids)
+        except TemplateError as error:
+            raise BadRequest(str(error)) from error
+
     def _finished(self, key: bytes, task: asyncio.Task[Answer]) -> None:
         self._running -= 1
         error = None if task.cancelled() else task.exception()
         if task.cancelled() or error is not None:
-            del self._answers[key]
+            self._replies.drop(key)
         if error is not None and not isinstance(error, ProxyError):
             logger.error("session %s: a call failed in the proxy", self.id, exc_info=error)
             self.close("policy_failed", f"the proxy failed: {error!r}")
@@ -197,12 +199,12 @@ class Session:
         self.close(reason)
         raise SessionOver(self.end_status, self.id, reason)
 
-    async def _generate(self, ask: Ask, mint: Callable[[], str]) -> Answer:
+    async def _generate(self, key: bytes, ask: Ask, mint: Callable[[], str]) -> Answer:
         try:
             if self.capture is None:
                 answer = await self._chat(ask, mint)
             else:
-                answer = await self._captured(self.capture, ask, mint)
+                answer = await self._captured(self.capture, key, ask, mint)
         except PromptTooLong:
             self._overflows += 1
             if self._overflows >= _MAX_OVERFLOWS:
@@ -216,15 +218,17 @@ class Session:
         self.sampled_tokens += answer.completion_tokens
         return answer
 
-    async def _captured(self, capture: SessionCapture, ask: Ask, mint: Callable[[], str]) -> Answer:
+    async def _captured(self, capture: SessionCapture, key: bytes, ask: Ask, mint: Callable[[], str]) -> Answer:
         started = time.perf_counter()
         try:
             prepared = capture.prepare(ask.request)
         except TemplateError as error:
             raise BadRequest(str(error)) from error
+        if prepared.base is not None:
+            self._replies.gone_on_from(prepared.base_call)
         room = self._room(len(prepared.prompt_ids), ask.max_tokens)
         sampling = replace(self._sampling, stop=(*self._sampling.stop, *ask.stop))
-        sample = await self._sample(capture, prepared, room, sampling)
+        sample = await self._generation.sample(capture, prepared, room, sampling)
         try:
             committed = capture.commit(
                 prepared,
@@ -237,12 +241,19 @@ class Session:
         except IncompleteSample:
             capture.lose("incomplete", len(sample.ids))
             raise
+        self._replies.committed(committed.call.index, key)
         self.malformed += committed.malformed
         finish: FinishReason = "tool_calls" if committed.message.tool_calls else "stop"
         if sample.finish == "length" and not committed.stopped:
             finish = "length"
         return Answer(
-            uuid.uuid4().hex, int(time.time()), committed.message, finish, len(prepared.prompt_ids), len(sample.ids)
+            id=uuid.uuid4().hex,
+            created=int(time.time()),
+            message=committed.message,
+            finish=finish,
+            prompt_tokens=len(prepared.prompt_ids),
+            completion_tokens=len(sample.ids),
+            stopped=committed.stopped,
         )
 
     def _room(self, prompt_tokens: int, asked: int | None) -> int:
@@ -255,47 +266,6 @@ class Session:
                 raise PromptTooLong(prompt_tokens, self.budget.context)
             limits.append(self.budget.context - prompt_tokens)
         return min(limits, default=_UNBOUNDED)
-
-    async def _sample(self, capture: SessionCapture, prepared: Prepared, max_tokens: int, sampling: Sampling) -> Sample:
-        """Generate, and go on after every abort, until the sample is whole."""
-        sample: Sample | None = None
-        prompt = prepared.prompt_ids
-        try:
-            for _ in range(_MAX_RESUMES):
-                sent, room = prompt, max_tokens
-                if sample is not None and len(sample.ids):
-                    sent = prompt[:]
-                    sent.extend(sample.ids.tolist())
-                    room = max_tokens - len(sample.ids)
-                part = await self._ask_policy(prepared, sent, room, sampling)
-                sample = joined(sample, part, len(prompt))
-                if sample.finish != "aborted":
-                    return sample
-                if len(sample.ids) >= max_tokens:
-                    return replace(sample, finish="length")
-        except (PolicyError, asyncio.CancelledError) as error:
-            reason = "closed" if isinstance(error, asyncio.CancelledError) else "policy_failed"
-            capture.lose(reason, 0 if sample is None else len(sample.ids))
-            raise
-        raise PolicyError(f"session {self.id}: a generation was aborted {_MAX_RESUMES} times")
-
-    async def _ask_policy(self, prepared: Prepared, sent: array[int], max_tokens: int, sampling: Sampling) -> Sample:
-        try:
-            if self._answering is not None:
-                return await self._answering.answer(
-                    prepared.request, session=self.id, prompt_ids=sent, max_tokens=max_tokens, sampling=sampling
-                )
-            assert self._generating is not None
-            return await self._generating.generate(
-                session=self.id, prompt_ids=sent, max_tokens=max_tokens, sampling=sampling
-            )
-        except PolicyError:
-            raise
-        except ContextOverflow as error:
-            raise PromptTooLong(None, None, str(error)) from error
-        except Exception as error:
-            logger.exception("session %s: the policy raised", self.id)
-            raise PolicyError(f"session {self.id}: the policy raised {error!r}") from error
 
     async def _chat(self, ask: Ask, mint: Callable[[], str]) -> Answer:
         assert isinstance(self.policy, ChatPolicy)

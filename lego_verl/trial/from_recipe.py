@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from lego_verl.config import LegoConfig
+from lego_verl.capture.parser import PARSERS, ToolParser
+from lego_verl.capture.split import Split
+from lego_verl.config import ConfigError, LegoConfig
 from lego_verl.trial.limits import TrialLimits
 from sandbox.sandbox import Limits
 
@@ -19,4 +21,23 @@ def trial_limits(lego: LegoConfig, *, context: int) -> TrialLimits:
         context=context,
         seconds=lego.harness.seconds,
         grading_seconds=lego.trial.grading_seconds,
+        version_span=lego.trial.version_span,
     )
+
+
+def untrained_splits(lego: LegoConfig) -> frozenset[Split]:
+    """The reasons for which a segment is not trained."""
+    kept = {Split.SUBAGENT: lego.capture.train_subagents, Split.SIDE_CALL: lego.capture.train_side_calls}
+    return frozenset(split for split, trained in kept.items() if not trained)
+
+
+def tool_parser(lego: LegoConfig) -> ToolParser:
+    """The parser that the recipe names.
+
+    Raises:
+        ConfigError: naming those there are.
+    """
+    name = lego.policy.tool_parser
+    if name not in PARSERS:
+        raise ConfigError(f"lego.policy.tool_parser={name}: there is no such parser; it can be {', '.join(PARSERS)}")
+    return PARSERS[name]()

@@ -20,3 +20,5 @@ class TrialLimits:
     grading_seconds: float = 300.0
     """Wall time of the verifier; a task's own verifier timeout counts where it is shorter."""
     patch_bytes: int = 8 << 20
+    version_span: int | None = None
+    """Weight updates between the first sampled token and the last; a trial with more is dropped as stale."""

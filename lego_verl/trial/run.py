@@ -19,8 +19,11 @@ from harness_adapters.runtime import MOUNTED_AT
 from lego_verl.capture.match import ReasoningPolicy
 from lego_verl.capture.parser import ToolParser
 from lego_verl.capture.render import Renderer
+from lego_verl.capture.split import Split
+from lego_verl.capture.versions import version_span
 from lego_verl.policies.policy import ChatPolicy, Policy, RequestPolicy, Sampling
-from lego_verl.proxy.session import Budget, Session
+from lego_verl.proxy.budget import Budget
+from lego_verl.proxy.session import Session
 from lego_verl.tasks.task import Task
 from lego_verl.trial.attribution import Attributed, Seen, attribute, of_sandbox
 from lego_verl.trial.bench import Bench
@@ -47,6 +50,7 @@ async def run_trial(
     sampling: Sampling | None = None,
     limits: TrialLimits | None = None,
     reasoning: ReasoningPolicy = "keep",
+    untrained: frozenset[Split] = frozenset({Split.SIDE_CALL}),
     group: str = "",
 ) -> FinishedTrial:
     """Run one attempt at a task.
@@ -59,6 +63,7 @@ async def run_trial(
 
     Args:
         trial: letters, digits, ``.``, ``_`` and ``-``; unique among the trials that run.
+        untrained: calls that begin a segment for one of these reasons are answered and recorded, and not trained.
         renderer: with ``parser``, needed unless the policy is a ``ChatPolicy``.
 
     Raises:
@@ -76,6 +81,7 @@ async def run_trial(
         budget=Budget(turns=limits.turns, tokens=limits.tokens, context=limits.context),
         end_status=bench.adapter.end_status,
         reasoning=reasoning,
+        untrained=untrained,
     )
     running = _Trial(bench, trial, task, limits, session)
     began = time.monotonic()
@@ -196,6 +202,9 @@ class _Trial:
             seconds=seconds,
         )
         self.outcome = attribute(seen)
+        span = version_span(self.session.segments())
+        if span is not None and (stale := span.too_wide(self.limits.version_span)):
+            raise Attributed(Outcome.STALE, stale)
         self.gave_up = ending == "gave_up"
         try:
             self.patch = await take_patch(sandbox, baseline, limit_bytes=self.limits.patch_bytes)
@@ -243,7 +252,7 @@ class _Trial:
         assert self.outcome is not None
         proof = self.session.proof()
         segments = tuple(self.session.segments())
-        weights = [int(w) for segment in segments for w in segment.versions[segment.response_mask.astype(bool)]]
+        span = version_span(segments)
         dropped = self.outcome.treatment is Treatment.DROP
         record = TrialRecord(
             trial=self.name,
@@ -264,8 +273,8 @@ class _Trial:
                 "runtime": self.bench.runtime.digest if self.bench.runtime else "",
                 "task": self.task.digest,
                 "sandbox": self.bench.backend.name,
-                "weights_first": min(weights, default=None),
-                "weights_last": max(weights, default=None),
+                "weights_first": None if span is None else span.oldest,
+                "weights_last": None if span is None else span.newest,
             },
         )
         return FinishedTrial(record, segments, self.patch, self.harness_log, self.grading_log, self.session)

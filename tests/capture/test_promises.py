@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from capture_fixtures import RENDERER, SYSTEM, TOOLS, USER, Harness, call_text, results
+from capture_fixtures import PARSER, RENDERER, SYSTEM, TOOLS, USER, Harness, call_text, results
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from lego_verl.capture.call import Sample
 from lego_verl.capture.message import Message, ToolCall
+from lego_verl.capture.parser import ParsedCall
+from lego_verl.capture.resume import joined
 from lego_verl.capture.session import Prepared
 
 SAYS = st.sampled_from(
@@ -102,6 +105,47 @@ class AnyHarness(RuleBasedStateMachine):
             self.pending.pop(which % len(self.pending))
             self.harness.capture.lose("closed")
 
+    @rule(text=SAYS)
+    def retry(self, text: str) -> None:
+        """The harness lost a reply and asks again."""
+        self.harness.ask(self.history, text, tools=self.tools)
+
+    @rule(text=SAYS, cut=st.integers(0, 200))
+    def abort(self, text: str, cut: int) -> None:
+        """A weight update comes in the middle of a generation, which goes on with the new weights."""
+        prepared = self.harness.prepare(self.history, self.tools)
+        whole = self.harness.sample(text)
+        cut = min(cut, len(whole.ids) - 1)
+        first = Sample(whole.ids[:cut], whole.logprobs[:cut], whole.versions[:cut], "aborted")
+        second = Sample(whole.ids[cut:], whole.logprobs[cut:], whole.versions[cut:] + 1, whole.finish)
+        self.harness.version += 1
+        turn = self.harness.commit(prepared, joined(first, second, len(prepared.prompt_ids))).message
+        self.history += [turn, *(results(turn) or [Message("user", f"Go on, {len(self.history)}.")])]
+
+    @rule(origin=st.sampled_from(["subagent", "side_call"]), ours=st.booleans(), text=SAYS)
+    def ask_aside(self, origin: str, ours: bool, text: str) -> None:
+        """A harness says by a header that it is not its agent that asks; it may show what the agent did."""
+        messages = [*self.history, Message("user", "Sum it up.")] if ours else [SYSTEM, Message("user", "A title.")]
+        self.harness.commit(self.harness.prepare(messages, self.tools, origin=origin), self.harness.sample(text))
+
+    @rule()
+    def title(self) -> None:
+        self.harness.ask([Message("system", "Write a title."), *self.history[1:2]], "A title for all of this", tools=())
+
+    @rule()
+    def summarise(self) -> None:
+        """Ask for a summary at the end of the conversation, and begin anew with it."""
+        question = Message("user", f"Summarise these {len(self.history)} messages.")
+        summary = self.harness.ask([*self.history, question], "What was done so far: not much.", tools=self.tools)
+        self.history = [*self.history[:2], Message("user", f"<summary>{summary.text}</summary>")]
+
+    @rule(text=SAYS)
+    def start_subagent(self, text: str) -> None:
+        task = f"Look at these {len(self.history)} messages."
+        call = self.harness.ask(self.history, PARSER.write("", "", [ParsedCall("task", f'{{"prompt": "{task}"}}')]))
+        self.harness.ask([Message("system", "You help."), Message("user", task)], text)
+        self.history += [call, *results(call)]
+
     @rule()
     def update_weights(self) -> None:
         self.harness.version += 1
@@ -110,28 +154,41 @@ class AnyHarness(RuleBasedStateMachine):
     def both_promises_hold(self) -> None:
         proof = self.harness.capture.proof()
         assert proof.holds, proof
-        assert proof.sampled_tokens == proof.loss_tokens == sum(len(sample.ids) for sample in self.harness.samples)
+        assert proof.sampled_tokens == sum(len(sample.ids) for sample in self.harness.samples)
+        assert proof.sampled_tokens == proof.loss_tokens + sum(proof.untrained.values())
+        assert set(proof.untrained) <= {"side_call"}
         assert sum(proof.splits.values()) == proof.segments
 
     @invariant()
     def a_segment_is_what_was_sent(self) -> None:
         """Checked against the harness's own memory, not against the capture's."""
-        segments = {segment.index: segment for segment in self.harness.capture.segments()}
-        for call, sent, sample in zip(self.harness.capture.calls, self.harness.sent, self.harness.samples, strict=True):
+        capture = self.harness.capture
+        segments = {segment.index: segment for segment in capture.segments()}
+        for call, sent, sample in zip(capture.calls, self.harness.sent, self.harness.samples, strict=True):
+            if call.segment not in segments:
+                assert capture.splits()[call.segment] == "side_call"
+                continue
             ids = segments[call.segment].ids.tolist()
             end = len(sent) + len(sample.ids)
             assert ids[: len(sent)] == sent
             assert ids[len(sent) : end] == sample.ids.tolist()
 
     @invariant()
-    def every_sampled_token_is_trained_once(self) -> None:
+    def every_sampled_token_is_trained_once_or_listed(self) -> None:
         """Log-probabilities are unique, so they say which token is which."""
+        capture = self.harness.capture
+        segments = {segment.index: segment for segment in capture.segments()}
         trained = [
             value
-            for segment in self.harness.capture.segments()
+            for segment in segments.values()
             for value in segment.logprobs[segment.response_mask.astype(bool)].tolist()
         ]
-        sampled = [value for sample in self.harness.samples for value in sample.logprobs.tolist()]
+        sampled = [
+            value
+            for call, sample in zip(capture.calls, self.harness.samples, strict=True)
+            for value in sample.logprobs.tolist()
+            if call.segment in segments
+        ]
         assert sorted(trained) == sorted(sampled)
         assert len(set(trained)) == len(trained)
 
@@ -166,8 +223,14 @@ def test_the_machine_meets_every_kind_of_split() -> None:
     machine.extend("f", True, False, True, False)
     machine.change_tools(False)
     machine.extend("g", True, False, True, False)
+    machine.change_tools(True)
+    machine.title()
+    machine.start_subagent("found nothing")
+    machine.summarise()
+    machine.extend("h", True, False, True, False)
     machine.both_promises_hold()
     assert machine.harness.splits() == [
         "first", "edited_turn", "dropped_turn", "compacted", "system_changed", "tools_changed",
+        "side_call", "tools_changed", "subagent", "side_call", "compacted",
     ]  # fmt: skip
     assert RENDERER.eos_ids

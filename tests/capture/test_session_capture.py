@@ -115,10 +115,10 @@ def test_changed_tools_and_system_are_told_apart() -> None:
     assert harness.capture.proof().holds
 
 
-def test_another_conversation_has_no_name_yet() -> None:
+def test_another_conversation_is_told_by_name_only_where_it_shows() -> None:
     harness = Harness()
     grow(harness, 1)
-    harness.ask([Message("system", "Write a title."), Message("user", "A title for this.")], "A title")
+    harness.ask([Message("system", "Another."), Message("user", "Something else.")], call_text("a"))
     assert harness.splits() == ["first", "unknown"]
 
 

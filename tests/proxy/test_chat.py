@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from proxy_fixtures import RENDERER, body, user
 
-from lego_verl.proxy.session import Budget
+from lego_verl.proxy.budget import Budget
 
 CALL = {"name": "bash", "arguments": {"command": "ls"}}
 BUDGET = Budget(context=100_000)

@@ -8,7 +8,7 @@ from typing import Any
 import openai
 import pytest
 
-from lego_verl.proxy.session import Budget
+from lego_verl.proxy.budget import Budget
 
 BUDGET = Budget(context=100_000)
 TOOLS: Any = [{"type": "function", "function": {"name": "bash", "parameters": {"type": "object", "properties": {}}}}]

@@ -11,7 +11,8 @@ from proxy_fixtures import body, user
 
 from lego_verl.policies.endpoint import EndpointPolicy
 from lego_verl.policies.policy import ContextOverflow, PolicyError, Sampling
-from lego_verl.proxy.session import Budget, Session
+from lego_verl.proxy.budget import Budget
+from lego_verl.proxy.session import Session
 
 CALL = {"name": "bash", "arguments": {"command": "ls"}}
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from proxy_fixtures import body, user
 
-from lego_verl.proxy.session import Budget
+from lego_verl.proxy.budget import Budget
 
 BUDGET = Budget(context=100_000)
 NESTED = "[" * 5_000 + "]" * 5_000

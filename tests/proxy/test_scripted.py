@@ -12,7 +12,7 @@ from proxy_fixtures import PARSER, RENDERER, body, user
 from lego_verl.capture.message import Message
 from lego_verl.policies.policy import Policy, RequestPolicy, Sampling
 from lego_verl.policies.scripted import ScriptedPolicy, ScriptError
-from lego_verl.proxy.session import Budget
+from lego_verl.proxy.budget import Budget
 
 BUDGET = Budget(context=100_000)
 

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from proxy_fixtures import body, user
 
-from lego_verl.proxy.session import Budget
+from lego_verl.proxy.budget import Budget
 
 BUDGET = Budget(context=100_000)
 CHAT = "/v1/chat/completions"

@@ -15,7 +15,8 @@ from proxy_fixtures import PARSER, RENDERER, body, user
 
 from lego_verl.capture.call import Sample
 from lego_verl.policies.policy import ContextOverflow, PolicyError, Sampling
-from lego_verl.proxy.session import Budget, Session
+from lego_verl.proxy.budget import Budget
+from lego_verl.proxy.session import Session
 
 BUDGET = Budget(context=100_000)
 
@@ -111,6 +112,41 @@ async def test_the_same_bytes_get_the_same_reply(server: Any, scripted: Any, pos
     assert (session.turns, session.replays) == (1, 3)
     other = await post(address.base_url, body(user(), temperature=0.5))
     assert other.json["choices"][0]["message"]["content"] == "b"
+
+
+async def test_what_was_gone_on_from_and_is_asked_again_is_a_new_beginning(
+    server: Any, scripted: Any, post: Any
+) -> None:
+    """A harness that makes several attempts at its task asks the very same each time, and wants other replies."""
+    session = scripted([{"text": "one"}, {"text": "two"}, {"text": "three"}, {"text": "four"}])
+    address = await server.open(session)
+    begin = body(user())
+    first = await post(address.base_url, begin)
+    assert (await post(address.base_url, begin)).json == first.json  # not used yet: a retry
+    turn = first.json["choices"][0]["message"]
+    await post(address.base_url, body(user(), turn, user("go on")))
+    again = await post(address.base_url, begin)
+    assert again.json["choices"][0]["message"]["content"] == "three"
+    turn = again.json["choices"][0]["message"]
+    await post(address.base_url, body(user(), turn, user("go on")))
+    assert (session.turns, session.replays) == (4, 1)
+    assert [call.segment for call in session.calls] == [0, 0, 1, 1]
+    assert session.proof().holds
+    assert session.proof().loss_tokens == session.sampled_tokens
+
+
+async def test_two_agents_that_ask_the_same_are_not_each_others_retry(server: Any, scripted: Any) -> None:
+    session = scripted([{"text": "one"}, {"text": "two"}])
+    address = await server.open(session)
+    replies = []
+    async with aiohttp.ClientSession() as client:
+        for agent in ("a", "b", "a"):
+            headers = {"x-claude-code-agent-id": agent}
+            url = f"{address.base_url}/v1/chat/completions"
+            async with client.post(url, json=body(user()), headers=headers) as response:
+                replies.append((await response.json())["choices"][0]["message"]["content"])
+    assert replies == ["one", "two", "one"]
+    assert session.proof().splits == {"subagent": 2}
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -16,8 +16,9 @@ import pytest
 from trial_helpers import MEND, PARSER, RENDERER, SUBMIT, bash, make_task, policy, sandboxes_of, trial, until
 
 from lego_verl.policies.scripted import ScriptedPolicy
+from lego_verl.proxy.budget import Budget
 from lego_verl.proxy.server import ProxyServer
-from lego_verl.proxy.session import Budget, Session
+from lego_verl.proxy.session import Session
 from lego_verl.trial.bench import Bench
 from lego_verl.trial.outcome import Outcome
 from lego_verl.trial.scripts import oracle_script

@@ -46,7 +46,7 @@ class ChatCompletions:
             include_usage=bool(options.get("include_usage")),
             max_tokens=limit,
             stop=_stop(wire.get("stop")),
-            sampling={name: wire[name] for name in _SAMPLING if wire.get(name) is not None},
+            sampling={name: wire[name] for name in _SAMPLING if isinstance(wire.get(name), int | float | str)},
         )
 
     def whole(self, ask: Ask, answer: Answer) -> bytes:
