@@ -1,0 +1,1 @@
+"""``python -m lego_verl.proof RUN``: what was captured in a finished run, and whether it is exact."""
