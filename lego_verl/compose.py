@@ -46,7 +46,9 @@ class _VerlSearchPath(SearchPathPlugin):
     """Adds verl's folder to Hydra's search path (``pkg://verl.trainer.config`` without the import)."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        search_path.append(provider="verl", path=f"file://{verl_recipes()}")
+        # Recipes that need no verl (one trial, a proxy by itself) compose where it is not installed.
+        if importlib.util.find_spec("verl") is not None:
+            search_path.append(provider="verl", path=f"file://{verl_recipes()}")
 
 
 def expand(override: str) -> str:
@@ -70,6 +72,8 @@ def compose_recipe(overrides: Sequence[str], *, config_name: str = "config") -> 
     Raises:
         ConfigError: one line, with the nearest known name where one was misspelt.
     """
+    if config_name == "config":
+        verl_recipes()
     with hydra_at_recipes():
         try:
             config = compose(config_name=config_name, overrides=[expand(override) for override in overrides])

@@ -7,6 +7,9 @@ from omegaconf.errors import InterpolationKeyError, MissingMandatoryValue
 
 from lego_verl.config import ConfigError, LegoConfig
 
+TRIAL_ESTIMATORS = ("grpo", "grpo_vectorized", "rloo", "rloo_vectorized")
+"""Advantage estimators of verl whose statistics count trials here; verl's others count segments."""
+
 
 def check_consistency(config: DictConfig, lego: LegoConfig) -> None:
     """Check the parts of a recipe against each other.
@@ -25,10 +28,9 @@ def check_consistency(config: DictConfig, lego: LegoConfig) -> None:
     _at_least(1, "lego.harness.turn_limit", lego.harness.turn_limit)
     _at_least(1, "lego.sandbox.slots", lego.sandbox.slots)
     _at_least(0, "lego.trial.retries", lego.trial.retries)
-    grouped = config.algorithm.adv_estimator == "grpo"
-    _at_least(2 if grouped else 1, "actor_rollout_ref.rollout.n", rollout.n, "trials of a task are compared")
-    if grouped:
-        _at_least(2, "lego.trial.min_group", lego.trial.min_group, "a group of one has no baseline")
+    _at_least(2, "actor_rollout_ref.rollout.n", rollout.n, "trials of a task are compared")
+    _at_least(2, "lego.trial.min_group", lego.trial.min_group, "a group of one has no baseline")
+    check_loss_weight(config)
     if actor.ppo_mini_batch_size > config.data.train_batch_size:
         raise ConfigError(
             f"actor_rollout_ref.actor.ppo_mini_batch_size={actor.ppo_mini_batch_size} is more than "
@@ -53,6 +55,53 @@ def check_consistency(config: DictConfig, lego: LegoConfig) -> None:
     if lego.monitor.display not in ("auto", "live", "lines"):
         raise ConfigError(f"lego.monitor.display={lego.monitor.display}: it is auto, live or lines")
     _resolves(config)
+
+
+def check_loss_weight(config: DictConfig) -> None:
+    """Refuse losses in which a trial that was split into segments would weigh more than one that was not.
+
+    Raises:
+        ConfigError: one line that says what to change. The reasons are in ``lego_verl/workers/loss_weight.py``.
+    """
+    algorithm, actor = config.algorithm, config.actor_rollout_ref.actor
+    loss, mode = actor.policy_loss.loss_mode, actor.loss_agg_mode
+    if algorithm.adv_estimator not in TRIAL_ESTIMATORS:
+        raise ConfigError(
+            f"algorithm.adv_estimator={algorithm.adv_estimator} counts segments, not trials: take one of "
+            f"{', '.join(TRIAL_ESTIMATORS)}"
+        )
+    if algorithm.use_kl_in_reward:
+        raise ConfigError(
+            "algorithm.use_kl_in_reward=true charges a trial for its last segment only: take "
+            "actor_rollout_ref.actor.use_kl_loss"
+        )
+    if loss == "geo_mean":
+        raise ConfigError("actor_rollout_ref.actor.policy_loss.loss_mode=geo_mean is a mean over segments: take gspo")
+    if mode == "seq-mean-token-sum-norm" and not actor.loss_scale_factor:
+        raise ConfigError(
+            "actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-sum-norm without loss_scale_factor divides by the "
+            "width of a micro-batch: set actor_rollout_ref.actor.loss_scale_factor, for instance to response_length"
+        )
+    if config.distillation.enabled:
+        raise ConfigError("distillation.enabled=true: verl has a teacher score the last segment of a trial only")
+    if mode == "seq-mean-token-mean" or loss == "sapo":
+        _weighs_segments(config)
+
+
+def _weighs_segments(config: DictConfig) -> None:
+    """The mode in which segments have weights; these reach verl's policy loss and nothing beside it."""
+    actor, correction = config.actor_rollout_ref.actor, config.algorithm.rollout_correction
+    beyond = {
+        "actor_rollout_ref.actor.use_kl_loss": actor.use_kl_loss,
+        "actor_rollout_ref.actor.entropy_coeff": actor.entropy_coeff,
+        "algorithm.rollout_correction.bypass_mode": correction and correction.get("bypass_mode", False),
+    }
+    for key, value in beyond.items():
+        if value:
+            raise ConfigError(
+                f"{key}={value} with a mean over a sequence's tokens (seq-mean-token-mean, sapo) counts segments, not "
+                "trials: take another actor_rollout_ref.actor.loss_agg_mode"
+            )
 
 
 def _at_least(least: int, key: str, value: int, why: str = "") -> None:

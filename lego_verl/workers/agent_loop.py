@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import ray
+from pydantic import ConfigDict
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
 from lego_verl.capture.segment import TrainingSegment
 from lego_verl.policies.policy import Sampling
+from lego_verl.trial.from_recipe import untrained_splits
 from lego_verl.trial.outcome import Treatment
 from lego_verl.trial.record import TrialRecord, write_trial
 from lego_verl.trial.retries import RetryPolicy, run_retried
@@ -79,6 +81,7 @@ class HarnessAgentLoop(AgentLoopBase):
                 sampling=sampling,
                 limits=host.limits,
                 reasoning=host.lego.capture.reasoning.value,
+                untrained=untrained_splits(host.lego),
                 group=group,
             )
 
@@ -100,6 +103,20 @@ class HarnessAgentLoop(AgentLoopBase):
         return frozenset([eos] if isinstance(eos, int) else eos)
 
 
+class SegmentOutput(AgentLoopOutput):
+    """verl's output, with a segment's arrays as they are: no token becomes a Python object.
+
+    verl makes tensors of them by ``torch.tensor``, which takes an array as well as a list.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    prompt_ids: np.ndarray
+    response_ids: np.ndarray
+    response_mask: np.ndarray
+    response_logprobs: np.ndarray
+
+
 def outputs(record: TrialRecord, segments: Sequence[TrainingSegment], *, routed: bool) -> list[AgentLoopOutput]:
     """One ``AgentLoopOutput`` a segment, each with the trial's reward.
 
@@ -107,11 +124,11 @@ def outputs(record: TrialRecord, segments: Sequence[TrainingSegment], *, routed:
         routed: hand over expert routes, shape (prompt + response, layers, top_k) after verl's padding.
     """
     return [
-        AgentLoopOutput(
-            prompt_ids=segment.prompt_ids.tolist(),
-            response_ids=segment.response_ids.tolist(),
-            response_mask=segment.response_mask.tolist(),
-            response_logprobs=segment.logprobs.tolist(),
+        SegmentOutput(
+            prompt_ids=segment.prompt_ids,
+            response_ids=segment.response_ids,
+            response_mask=segment.response_mask,
+            response_logprobs=segment.logprobs,
             routed_experts=segment.routes if routed else None,
             reward_score=record.reward,
             num_turns=record.calls,

@@ -17,15 +17,15 @@ from verl.workers.rollout.llm_server import LLMServerClient
 
 from harness_adapters.registry import load_adapter
 from harness_adapters.runtime import build_runtime, cache_folder
-from lego_verl.capture.parser import HermesParser, ToolParser
+from lego_verl.capture.parser import ToolParser
 from lego_verl.capture.render import Renderer
-from lego_verl.config import ConfigError, LegoConfig, typed
+from lego_verl.config import LegoConfig, typed
 from lego_verl.monitor.run_folder import RunFolder
 from lego_verl.proxy.server import ProxyServer
 from lego_verl.tasks.harbor import read_task
 from lego_verl.tasks.task import Task
 from lego_verl.trial.bench import Bench
-from lego_verl.trial.from_recipe import sandbox_limits, trial_limits
+from lego_verl.trial.from_recipe import sandbox_limits, tool_parser, trial_limits
 from lego_verl.trial.limits import TrialLimits
 from lego_verl.workers.run_ledger import ACTOR_NAME
 from sandbox.choose import choose_backend
@@ -74,20 +74,9 @@ class TrialHost:
             bench=bench,
             limits=trial_limits(lego, context=int(config.actor_rollout_ref.rollout.max_model_len)),
             renderer=renderer,
-            parser=load_parser(lego.policy.tool_parser),
+            parser=tool_parser(lego),
             ledger=ray.get_actor(ACTOR_NAME),
         )
-
-
-def load_parser(name: str) -> ToolParser:
-    """A tool parser by its recipe name.
-
-    Raises:
-        ConfigError: naming those there are.
-    """
-    if name != HermesParser.name:
-        raise ConfigError(f"lego.policy.tool_parser={name}: there is no such parser; it can be {HermesParser.name}")
-    return HermesParser()
 
 
 _hosts: weakref.WeakKeyDictionary[LLMServerClient, asyncio.Task[TrialHost]] = weakref.WeakKeyDictionary()

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from verl.utils.tokenizer.continuous_token import ContinuousTokenBuilder
-from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
+from verl.utils.tokenizer.continuous_token import ContinuousTokenBuilder, QwenContinuousTokenBuilder
+from verl.utils.tokenizer.continuous_token_wiring import (
+    create_continuous_token_builder,
+    get_continuous_token_builder_class,
+    resolve_continuous_token_model_family,
+)
 
 from lego_verl.capture.append_only import Turns
 from lego_verl.capture.message import Message, Tool, template_message
+from lego_verl.capture.parser import ToolParser, check_parser
 from lego_verl.capture.template import ChatTemplate, TemplateError
+from lego_verl.capture.template_faults import fault_of
 
 
 class VerlRenderer:
@@ -45,9 +51,8 @@ class VerlRenderer:
         self._builder = builder or create_continuous_token_builder(
             tokenizer, model_family=family, hf_model_type=model_type, chat_template_kwargs=dict(options or {})
         )
-        name = f"chat template of {tokenizer.name_or_path or 'the tokenizer'}"
-        template = ChatTemplate(tokenizer.chat_template, name=name, options=options)
-        turns = Turns(template)
+        template = template_of(tokenizer, options)
+        name, turns = template.name, Turns(template)
         self._objects = template.objects
         self.close_id = self.encode(turns.close)[0]
         if not turns.close.startswith(self.decode([self.close_id])):
@@ -91,3 +96,32 @@ class VerlRenderer:
 
     def decode(self, ids: Sequence[int]) -> str:
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False))
+
+
+def template_of(tokenizer: Any, options: Mapping[str, Any] | None = None) -> ChatTemplate:
+    """The chat template of a transformers tokenizer, which also gives it the special tokens that it writes.
+
+    Raises:
+        TemplateError: when there is none, or it cannot be used.
+    """
+    name = f"chat template of {tokenizer.name_or_path or 'the tokenizer'}"
+    if not isinstance(tokenizer.chat_template, str):
+        raise TemplateError(f"{name}: there is none, or more than one; a policy needs exactly one")
+    return ChatTemplate(tokenizer.chat_template, name=name, options={**tokenizer.special_tokens_map, **(options or {})})
+
+
+def check_template(tokenizer: Any, parser: ToolParser, *, model_type: str | None) -> None:
+    """Refuse, before any weights are loaded, a chat template that a policy cannot be trained with.
+
+    Raises:
+        ParserMismatch: when ``parser`` does not read what the template writes: every tool call would stay text.
+        TemplateError: when it does more than add what a message adds, and verl has no builder that mends that.
+    """
+    template = template_of(tokenizer)
+    check_parser(template, parser)
+    family = resolve_continuous_token_model_family("auto", hf_model_type=model_type)
+    if get_continuous_token_builder_class(family) not in (ContinuousTokenBuilder, QwenContinuousTokenBuilder):
+        return
+    tool = {"type": "function", "function": {"name": "probe", "description": "", "parameters": {"type": "object"}}}
+    if fault := fault_of(template, [tool]):
+        raise TemplateError(f"{template.name} is not append-only: {fault}")

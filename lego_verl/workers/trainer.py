@@ -18,16 +18,18 @@ from omegaconf import DictConfig, open_dict
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1 import register_trainer
-from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from verl.utils.config import omega_conf_to_dataclass
+from verl.workers.config import HFModelConfig
 from verl.workers.utils.padding import response_to_nested
 
-from lego_verl.capture.parser import check_parser
 from lego_verl.config import typed
 from lego_verl.monitor.run_folder import RunFolder, append_line
+from lego_verl.trial.from_recipe import tool_parser
 from lego_verl.trial.ledger import LedgerError
-from lego_verl.workers.host import load_parser
 from lego_verl.workers.probe import WeightProbe
+from lego_verl.workers.renderer import check_template
 from lego_verl.workers.run_ledger import ACTOR_NAME, StepAccount
+from lego_verl.workers.trial_trainer import TrialTrainer
 
 TRAINER_MODE = "harness_sync"
 """``trainer.v1.trainer_mode`` of runs with a harness."""
@@ -38,7 +40,7 @@ class FidelityError(RuntimeError):
 
 
 @register_trainer(TRAINER_MODE)
-class HarnessTrainer(PPOTrainerSync):
+class HarnessTrainer(TrialTrainer):
     def __init__(self, config: DictConfig) -> None:
         # verl compares this name in many places; to it, this is the synchronous trainer.
         with open_dict(config):
@@ -56,8 +58,8 @@ class HarnessTrainer(PPOTrainerSync):
 
     def _init_tokenizer(self) -> None:
         super()._init_tokenizer()
-        # Before any weights are loaded: a parser that does not fit would read every tool call as text.
-        check_parser(self.tokenizer.chat_template, load_parser(self._lego.policy.tool_parser))
+        model: HFModelConfig = omega_conf_to_dataclass(self.config.actor_rollout_ref.model)
+        check_template(self.tokenizer, tool_parser(self._lego), model_type=model.hf_config.model_type)
 
     def on_init_end(self) -> None:
         super().on_init_end()
