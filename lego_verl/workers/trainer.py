@@ -29,7 +29,7 @@ from lego_verl.trial.ledger import LedgerError
 from lego_verl.workers.probe import WeightProbe
 from lego_verl.workers.renderer import check_template
 from lego_verl.workers.run_ledger import ACTOR_NAME, StepAccount
-from lego_verl.workers.trial_trainer import TrialTrainer
+from lego_verl.workers.trial_trainer import TrialTrainer, trial_of
 
 TRAINER_MODE = "harness_sync"
 """``trainer.v1.trainer_mode`` of runs with a harness."""
@@ -218,12 +218,12 @@ class HarnessTrainer(TrialTrainer):
 
     def _shuffle_rewards(self, batch: KVBatchMeta) -> None:
         """The control: every trial gets the reward of another trial of the step, drawn at random."""
-        data = tq.kv_batch_get(
-            keys=batch.keys, partition_id=batch.partition_id, select_fields=["rm_scores", "response_mask"]
-        )
+        # verl's padding rows are nobody's trials.
+        keys = [key for key, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding", False)]
+        data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=["rm_scores", "response_mask"])
         mask, scores = data["response_mask"], data["rm_scores"]
         rewards = np.array([float(row.sum()) for row in scores.unbind()])
-        trials = [key.rsplit("_", 1)[0] for key in batch.keys]
+        trials = [trial_of(key) for key in keys]
         unique = sorted(set(trials))
         generator = np.random.default_rng([self._lego.run.seed, self.global_steps])
         source = dict(zip(unique, generator.permutation(unique), strict=True))
@@ -232,5 +232,5 @@ class HarnessTrainer(TrialTrainer):
         for row, (trial, line) in enumerate(zip(trials, scores.unbind(), strict=True)):
             shuffled[row] = 0.0
             shuffled[row, len(line) - 1] = of_trial[str(source[trial])]
-        fields = TensorDict({"rm_scores": response_to_nested(shuffled, mask)}, batch_size=len(batch))
-        tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
+        fields = TensorDict({"rm_scores": response_to_nested(shuffled, mask)}, batch_size=len(keys))
+        tq.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=fields)
