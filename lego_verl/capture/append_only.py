@@ -15,6 +15,7 @@ from lego_verl.capture.template import ChatTemplate, TemplateError
 from lego_verl.capture.template_faults import THINKING, fault_of
 
 _SENTINEL = "lego sentinel text"
+_KEPT = 1024
 _SYSTEM = Message("system", "lego probe system")
 _USER = Message("user", "lego probe user")
 _TOOLS: tuple[Tool, ...] = (
@@ -29,6 +30,8 @@ class Turns:
         self.template = template
         self._base = self._accepted([[_SYSTEM, _USER], [_USER]])
         self._base_text = template.render(self._base)
+        self._writes_ids = self._writes_call_ids()
+        self._before_results: dict[tuple[ToolCall, ...], str] = {}
         self.generation = self._suffix(self._base, (), generate=True)
         closed = template.render([*self._base, Message("assistant", _SENTINEL)])
         _, found, self.close = closed.rpartition(_SENTINEL)
@@ -59,16 +62,37 @@ class Turns:
 
     def group(self, turn: Message, group: Sequence[Message], *, generate: bool, base: Sequence[Message] = ()) -> str:
         """Text of one system or user message, or of the results of one turn's calls."""
-        base = base or self._base
-        if group[0].role == "tool":
-            names = {call.id: call.name for call in turn.tool_calls}
-            calls = tuple(ToolCall(m.tool_call_id, names.get(m.tool_call_id, "probe"), "{}") for m in group)
-            # With reasoning, since some templates render a last turn without it in a way of its own.
-            base = [*base, Message("assistant", reasoning="reasoning", tool_calls=calls)]
-        return self._suffix(base, group, generate=generate)
+        if group[0].role != "tool":
+            return self._suffix(base or self._base, group, generate=generate)
+        names = {call.id: call.name for call in turn.tool_calls}
+        calls = tuple(ToolCall(m.tool_call_id, names.get(m.tool_call_id, "probe"), "{}") for m in group)
+        if not self._writes_ids:
+            # Ids of our own: what stands before the results is then the same text for every turn.
+            calls = tuple(call._replace(id=f"call_{place}") for place, call in enumerate(calls))
+            group = [message._replace(tool_call_id=call.id) for message, call in zip(group, calls, strict=True)]
+        # With reasoning, since some templates render a last turn without it in a way of its own.
+        called = [*(base or self._base), Message("assistant", reasoning="reasoning", tool_calls=calls)]
+        if base or self._writes_ids:
+            return self._suffix(called, group, generate=generate)
+        before = self._before_results.get(calls)
+        if before is None:
+            if len(self._before_results) >= _KEPT:  # a policy may sample any name
+                self._before_results.clear()
+            before = self._before_results[calls] = self.template.render(called)
+        return self._suffix(called, group, generate=generate, before=before)
 
-    def _suffix(self, base: Sequence[Message], added: Sequence[Message], *, generate: bool) -> str:
-        before = self._base_text if base is self._base else self.template.render(base)
+    def _writes_call_ids(self) -> bool:
+        """Whether the template writes the ids of tool calls, with a call or with its result."""
+        call = ToolCall(_SENTINEL, "probe", "{}")
+        turn = Message("assistant", reasoning="reasoning", tool_calls=(call,))
+        try:
+            text = self.template.render([*self._base, turn, Message("tool", "result", tool_call_id=call.id)])
+        except TemplateError:  # it knows no tools, or wants ids of a certain form
+            return True
+        return _SENTINEL in text
+
+    def _suffix(self, base: Sequence[Message], added: Sequence[Message], *, generate: bool, before: str = "") -> str:
+        before = before or (self._base_text if base is self._base else self.template.render(base))
         after = self.template.render([*base, *added], generate=generate)
         if not after.startswith(before):
             raise TemplateError(

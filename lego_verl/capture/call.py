@@ -46,7 +46,8 @@ class Sample:
             )
         if n == 0:
             raise IncompleteSample("the policy returned no token")
-        if not np.isfinite(self.logprobs).all() or (self.logprobs > 1e-4).any():
+        # NaN is neither at most the one nor above the other.
+        if not self.logprobs.max() <= 1e-4 or not self.logprobs.min() > -np.inf:
             raise IncompleteSample("a log-probability is not a finite number at or below 0")
 
 

@@ -106,7 +106,9 @@ class LegoProvider(litellm.CustomLLM):
         body = orjson.dumps({"model": model, "messages": given["messages"], **options})
         try:
             session = self._session(model, name)
-            return await session.answer(sha256(body).digest(), lambda: self._dialect.read(body, {}), self._dialect.mint)
+            return await session.answer(
+                sha256(body).digest(), lambda known: self._dialect.read(body, {}, known), self._dialect.mint
+            )
         except ProxyError as error:
             if error.code == "context_length_exceeded":
                 raise litellm.ContextWindowExceededError(error.message, model, self.name) from error

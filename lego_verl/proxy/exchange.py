@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from lego_verl.capture.message import Message, Request
 from lego_verl.proxy.errors import ProxyError
+from lego_verl.proxy.known import Known
 
 FinishReason = Literal["stop", "tool_calls", "length"]
 
@@ -51,8 +52,12 @@ class Dialect(Protocol):
     keepalive: bytes
     """What a stream holds while a reply is being generated; clients ignore it."""
 
-    def read(self, body: bytes, headers: Mapping[str, str]) -> Ask:
-        """Raises ``BadRequest`` when the body is malformed or asks for what cannot be honoured."""
+    def read(self, body: bytes, headers: Mapping[str, str], known: Known | None = None) -> Ask:
+        """Read a request; ``known`` is its session's, and may be left alone.
+
+        Raises:
+            BadRequest: when the body is malformed or asks for what cannot be honoured.
+        """
         ...
 
     def whole(self, ask: Ask, answer: Answer) -> bytes: ...

@@ -7,6 +7,7 @@ is that socket cannot name another session. On the loopback port every session h
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import re
@@ -34,6 +35,8 @@ _SESSION_ID = re.compile(r"[A-Za-z0-9._-]+")
 _NEW_SESSION_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 """Of sessions that are made for whoever asks: these become names of folders."""
 _SESSION_PATH = re.compile(r"/s/([^/]+)(/.*)?")
+
+_STREAM = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
 
 logger = logging.getLogger(__name__)
 
@@ -245,48 +248,32 @@ class ProxyServer:
     ) -> web.StreamResponse:
         body = await self._body(request)
         key = sha256(b"\0".join((path.encode(), agent_of(request.headers).encode(), body))).digest()
-        read: Callable[[], Ask] = partial(dialect.read, body, request.headers)
-        # The wish to stream is known only once the body is read, and that once, by the session.
-        asked: list[Ask] = []
-
-        def read_once() -> Ask:
-            asked.append(read())
-            return asked[0]
-
-        answering = asyncio.ensure_future(session.answer(key, read_once, dialect.mint))
-        await asyncio.wait({answering}, timeout=self._keepalive)
-        if not answering.done() and asked and asked[0].stream:
-            return await self._stream_later(dialect, request, answering)
-        ask, answer = await answering
+        ask, answer = session.ask(key, partial(dialect.read, body, request.headers), dialect.mint)
+        await asyncio.wait({answer}, timeout=self._keepalive)
+        if not answer.done() and ask.stream:
+            return await self._stream_later(dialect, request, ask, answer)
+        await answer
         if not ask.stream:
-            return _json(200, dialect.whole(ask, answer))
-        return web.Response(
-            body=b"".join(dialect.events(ask, answer)),
-            headers={"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"},
-        )
+            return _json(200, dialect.whole(ask, answer.result()))
+        return web.Response(body=b"".join(dialect.events(ask, answer.result())), headers=_STREAM)
 
     async def _stream_later(
-        self, dialect: Dialect, request: web.BaseRequest, answering: asyncio.Future[tuple[Ask, Answer]]
+        self, dialect: Dialect, request: web.BaseRequest, ask: Ask, answer: asyncio.Future[Answer]
     ) -> web.StreamResponse:
         """Begin a stream before the reply is there, so that no client takes the wait for a dead connection."""
-        response = web.StreamResponse(
-            headers={"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
-        )
-        try:
+        response = web.StreamResponse(headers=_STREAM)
+        # The client may go away; the session keeps the reply for when it comes back.
+        with contextlib.suppress(ConnectionError):
             await response.prepare(request)
-            while not answering.done():
+            while not answer.done():
                 await response.write(dialect.keepalive)
-                await asyncio.wait({answering}, timeout=self._keepalive)
+                await asyncio.wait({answer}, timeout=self._keepalive)
             try:
-                ask, answer = answering.result()
+                events = b"".join(dialect.events(ask, answer.result()))
             except ProxyError as error:
-                await response.write(dialect.error_event(error))
-            else:
-                await response.write(b"".join(dialect.events(ask, answer)))
+                events = dialect.error_event(error)
+            await response.write(events)
             await response.write_eof()
-        except ConnectionError:
-            # The client went away; the session keeps the reply for when it comes back.
-            answering.add_done_callback(lambda done: done.cancelled() or done.exception())
         return response
 
 

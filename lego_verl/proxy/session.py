@@ -8,7 +8,6 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from lego_verl.capture.call import Call, IncompleteSample
 from lego_verl.capture.match import ReasoningPolicy
@@ -26,6 +25,7 @@ from lego_verl.proxy.chat_policy import ask_chat_policy
 from lego_verl.proxy.errors import BadRequest, PolicyFailed, PromptTooLong, ProxyError, SessionOver
 from lego_verl.proxy.exchange import Answer, Ask, FinishReason
 from lego_verl.proxy.generation import Generation
+from lego_verl.proxy.known import Known
 from lego_verl.proxy.stored_replies import StoredReplies
 
 _MAX_OVERFLOWS = 8
@@ -83,7 +83,8 @@ class Session:
         self._running = 0
         self._ended: Ending | None = None
         self._overflows = 0
-        self._over: asyncio.Future[None] | None = None
+        self._waiting: dict[asyncio.Future[Answer], asyncio.Task[Answer]] = {}
+        self._known = Known()
         self._deadline: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -104,8 +105,10 @@ class Session:
         for task in self._replies:
             if not task.done():
                 task.cancel()
-        if self._over is not None and not self._over.done():
-            self._over.set_result(None)
+        for answer, task in list(self._waiting.items()):
+            # A call that ends its own session has something better to say.
+            if not answer.done() and task is not asyncio.current_task():
+                answer.set_exception(SessionOver(self.end_status, self.id, reason))
 
     @property
     def ending(self) -> Ending | None:
@@ -131,8 +134,10 @@ class Session:
         """Whether both promises hold: a trial whose session is not complete is never trained."""
         return self.proof().holds
 
-    async def answer(self, key: bytes, read: Callable[[], Ask], mint: Callable[[], str]) -> tuple[Ask, Answer]:
-        """Answer a request.
+    def ask(
+        self, key: bytes, read: Callable[[Known], Ask], mint: Callable[[], str]
+    ) -> tuple[Ask, asyncio.Future[Answer]]:
+        """Take a request; its answer comes as a future, which ends with a ``ProxyError`` where there is none.
 
         The generation belongs to the session, not to the connection: a client that goes away loses nothing, and
         when it comes back with the same bytes (``key``) it gets the same reply, or joins the call in flight,
@@ -143,7 +148,7 @@ class Session:
         """
         if self._ended is not None:
             raise SessionOver(self.end_status, self.id, self._ended)
-        ask = read()
+        ask = read(self._known)
         task = self._replies.find(key)
         if task is None:
             self._check_budget()
@@ -156,14 +161,26 @@ class Session:
             if self.budget.turns is not None and self.replays > 4 * self.budget.turns + 16:
                 # A harness that drops a reply and asks the same again would otherwise get it for ever.
                 self._stop("turn_limit")
-        if not task.done():
-            if self._over is None:
-                self._over = asyncio.get_running_loop().create_future()
-            waited: set[asyncio.Future[Any]] = {task, self._over}
-            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-        if task.done() and not task.cancelled():
-            return ask, task.result()
-        raise SessionOver(self.end_status, self.id, self._ended or "closed")
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        answer.add_done_callback(_seen)
+        self._waiting[answer] = task
+        task.add_done_callback(lambda done: self._tell(answer, done))
+        return ask, answer
+
+    async def answer(self, key: bytes, read: Callable[[Known], Ask], mint: Callable[[], str]) -> tuple[Ask, Answer]:
+        """``ask``, and wait for the answer."""
+        ask, answer = self.ask(key, read, mint)
+        return ask, await answer
+
+    def _tell(self, answer: asyncio.Future[Answer], task: asyncio.Task[Answer]) -> None:
+        self._waiting.pop(answer, None)
+        if answer.done():  # the session ended first, or nobody waits any more
+            return
+        error = SessionOver(self.end_status, self.id, self._ended or "closed") if task.cancelled() else task.exception()
+        if error is not None:
+            answer.set_exception(error)
+        else:
+            answer.set_result(task.result())
 
     def count(self, request: Request) -> int:
         """Tokens of the prompt that the policy would see for a request; no turn is used and nothing is captured.
@@ -282,3 +299,9 @@ class Session:
         except Exception as error:
             logger.exception("session %s: the endpoint's policy raised", self.id)
             raise PolicyError(f"session {self.id}: the policy raised {error!r}") from error
+
+
+def _seen(answer: asyncio.Future[Answer]) -> None:
+    """A client that went away leaves an answer that nobody reads; that is no fault to be logged."""
+    if not answer.cancelled():
+        answer.exception()

