@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from lego_verl.capture.message import Message, Role, Tool, ToolCall
+from lego_verl.proxy.dialects.json_body import not_too_many
 from lego_verl.proxy.errors import BadRequest
 from lego_verl.proxy.known import Known
 
@@ -20,6 +21,7 @@ def read_messages(wire: Any, known: Known | None = None) -> tuple[Message, ...]:
     """Raises ``BadRequest``, naming the message."""
     if not isinstance(wire, list) or not wire:
         raise BadRequest("messages is not a list of messages")
+    not_too_many(wire)
     return (known or Known()).read(wire, _message)
 
 

@@ -10,6 +10,9 @@ import orjson
 
 from lego_verl.proxy.errors import BadRequest
 
+_MOST = 50_000
+"""Messages of a request. No harness comes near it, and a million would hold up every other session for seconds."""
+
 
 def read_object(body: bytes) -> dict[str, Any]:
     """Parse a body that has to be a JSON object.
@@ -46,3 +49,9 @@ def field(wire: Mapping[str, Any], name: str, kind: type, default: Any) -> Any:
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise BadRequest(f"{name} is not of type {kind.__name__}")
     return value
+
+
+def not_too_many(messages: list[Any]) -> None:
+    """Raise ``BadRequest`` for a list of messages that no conversation has."""
+    if len(messages) > _MOST:
+        raise BadRequest(f"{len(messages)} messages are too many: at most {_MOST}")

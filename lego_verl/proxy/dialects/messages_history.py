@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from lego_verl.capture.message import Message, ToolCall
+from lego_verl.proxy.dialects.json_body import not_too_many
 from lego_verl.proxy.errors import BadRequest
 
 UNPARSED = "__unparsedToolInput"
@@ -27,6 +28,7 @@ def read_history(system: Any, wire: Any, deferred: Mapping[str, str]) -> tuple[M
         raise BadRequest("messages: Input should be a valid list")
     if not wire:
         raise BadRequest("messages: at least one message is required")
+    not_too_many(wire)
     for index, message in enumerate(wire):
         where = f"messages.{index}"
         if not isinstance(message, dict):

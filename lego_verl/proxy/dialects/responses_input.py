@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lego_verl.capture.message import Message, Role, ToolCall
+from lego_verl.proxy.dialects.json_body import not_too_many
 from lego_verl.proxy.dialects.responses_custom import CustomCall, sampled_id, to_arguments
 from lego_verl.proxy.dialects.responses_reasoning import unseal
 from lego_verl.proxy.dialects.responses_tools import joined_name
@@ -25,6 +26,7 @@ def read_input(instructions: str, wire: Any) -> tuple[Message, ...]:
         wire = [{"role": "user", "content": wire}]
     if not isinstance(wire, list) or not wire:
         raise BadRequest("input is neither text nor a list of items")
+    not_too_many(wire)
     read = []
     for index, item in enumerate(wire):
         if not isinstance(item, dict):
