@@ -20,6 +20,7 @@ from lego_verl.compose import compose_recipe, show_recipe
 from lego_verl.config import ConfigError, LegoConfig, typed
 from lego_verl.consistency import check_consistency
 from lego_verl.monitor.display import Display, summary
+from lego_verl.monitor.memory import PeakMemory
 from lego_verl.monitor.run_folder import RunFolder, keep_steps_up_to
 from lego_verl.monitor.view import RunView
 from lego_verl.prepare import PrepareError, prepare
@@ -81,7 +82,7 @@ def open_run(config: DictConfig, lego: LegoConfig) -> RunFolder:
 
 def train(config: DictConfig, lego: LegoConfig, run: RunFolder, console: Console) -> int:
     """Prepare and train, showing both; return the exit code."""
-    started = time.monotonic()
+    started, memory = time.monotonic(), PeakMemory()
     clear_dead_runs()
     console.print(f"run [bold]{run.path}[/bold]", soft_wrap=True)
     asyncio.run(prepare(config, lego, run, console))
@@ -103,12 +104,13 @@ def train(config: DictConfig, lego: LegoConfig, run: RunFolder, console: Console
     with TrainingProcess(run, use_cpu=config.trainer.device == "cpu") as process, display:
         while process.running():
             display.refresh()
+            memory.sample()
             time.sleep(0.3)
         display.refresh()
     if process.error is not None:
         print(f"lego_verl: {process.error}\n  the whole story: {process.log}", file=sys.stderr)
         return 1
-    summary(view, console, seconds=time.monotonic() - started)
+    summary(view, console, seconds=time.monotonic() - started, memory=memory.peak)
     console.print(f"everything of it: {run.path}", soft_wrap=True)
     return 0
 

@@ -97,8 +97,8 @@ def steps_table(steps: list[dict[str, Any]]) -> Table:
     return table
 
 
-def summary(view: RunView, console: Console, *, seconds: float) -> None:
-    """The first and the last steps side by side."""
+def summary(view: RunView, console: Console, *, seconds: float, memory: int) -> None:
+    """The first and the last steps side by side; ``memory`` is the run's peak in bytes."""
     if not view.steps:
         return
     first = view.steps[:2]
@@ -121,7 +121,8 @@ def summary(view: RunView, console: Console, *, seconds: float) -> None:
         rates = [_number(entry["solve_rate"], 2) for entry in (view.heldout[0], view.heldout[-1])]
         table.add_row("held-out solve rate", *rates)
     console.print(table)
-    console.print(f"{len(view.steps)} steps in {seconds / 60:.1f} minutes", highlight=False)
+    took = f"{seconds / 60:.1f} minutes, at most {memory / 2**30:.1f} GiB of memory"
+    console.print(f"{len(view.steps)} steps in {took}", highlight=False)
 
 
 def _line(step: dict[str, Any], total: int) -> str:

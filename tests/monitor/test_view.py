@@ -81,12 +81,12 @@ def test_lines_and_summary_say_what_happened(tmp_path: Path) -> None:
         for number, rate in ((1, 0.3), (2, 0.4), (3, 0.9)):
             append_line(run.metrics, step(number, rate))
             display.refresh()
-    summary(view, out, seconds=90)
+    summary(view, out, seconds=90, memory=3 << 29)
     text = out.file.getvalue()  # type: ignore[attr-defined]
     assert "step 3/3  solved 0.90" in text
     assert "proof 100% / 100%" in text
     assert "0.35" in text  # the mean of the first two steps
-    assert "1.5 minutes" in text
+    assert "1.5 minutes, at most 1.5 GiB of memory" in text
 
 
 def test_the_live_table_shows_the_running_step(tmp_path: Path) -> None:
