@@ -290,8 +290,12 @@ def _only(method: str, request: web.BaseRequest) -> None:
 
 
 def _models(session: Session) -> bytes:
-    model = {"id": session.policy.model, "object": "model", "created": 0, "owned_by": "lego_verl"}
-    return orjson.dumps({"object": "list", "data": [model]})
+    """The one model there is, in the shapes of both families of clients at once."""
+    name = session.policy.model
+    openai = {"id": name, "object": "model", "created": 0, "owned_by": "lego_verl"}
+    anthropic = {"type": "model", "display_name": name, "created_at": "1970-01-01T00:00:00Z"}
+    page = {"has_more": False, "first_id": name, "last_id": name}
+    return orjson.dumps({"object": "list", "data": [{**openai, **anthropic}], **page})
 
 
 def _json(status: int, body: bytes) -> web.Response:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import anthropic
+import openai
 import pytest
 
 from lego_verl.proxy.budget import Budget
@@ -108,3 +109,10 @@ async def test_it_reads_our_errors(server: Any, scripted: Any) -> None:
     async with client(late, max_retries=0) as api:
         with pytest.raises(anthropic.APIStatusError, match="gone"):
             await streamed(api, question)
+
+
+async def test_the_models_are_listed_for_both_families_of_clients(server: Any, scripted: Any) -> None:
+    address = await server.open(scripted([], budget=Budget()))
+    assert [model.id async for model in client(address).models.list()] == ["scripted"]
+    theirs = openai.AsyncOpenAI(base_url=f"{address.base_url}/v1", api_key="k")
+    assert [model.id async for model in theirs.models.list()] == ["scripted"]
