@@ -47,6 +47,7 @@ class TrainingProcess:
 
     def __enter__(self) -> TrainingProcess:
         self._scratch.mkdir(mode=0o755)
+        self._temporary.mkdir(mode=0o755)
         self._error_file.unlink(missing_ok=True)
         with self.log.open("ab") as log:
             # A session of its own: a Ctrl-C of the terminal reaches this process alone, which ends the child.
@@ -81,6 +82,10 @@ class TrainingProcess:
         return f"the training process ended with code {code}"
 
     @property
+    def _temporary(self) -> Path:
+        return self._scratch / "tmp"
+
+    @property
     def _error_file(self) -> Path:
         return self._run.path / "error.txt"
 
@@ -90,6 +95,8 @@ class TrainingProcess:
             {
                 _MARK: self._mark,
                 "LEGO_VERL_SCRATCH": str(self._scratch),
+                # verl leaves a lock file here for every folder that it makes.
+                "TMPDIR": str(self._temporary),
                 "TOKENIZERS_PARALLELISM": "false",
                 "RAY_USAGE_STATS_ENABLED": "0",
                 "RAY_AUTH_MODE": "disabled",

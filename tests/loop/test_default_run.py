@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -34,12 +35,18 @@ def left_behind() -> list[str]:
     return found
 
 
+def temporary_files() -> set[str]:
+    return {path.name for path in Path(tempfile.gettempdir()).glob("*") if path.name.startswith(("ckpt_", "lego_verl"))}
+
+
 @pytest.fixture(scope="module")
 def default_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
+    before = temporary_files()
     done = subprocess.run([*MAIN, f"run.folder={folder}", "run.name=default"], capture_output=True, text=True)
     print(done.stdout, done.stderr)
     assert done.returncode == 0, done.stderr
+    assert temporary_files() <= before
     return folder / "default"
 
 
