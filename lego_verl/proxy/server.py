@@ -247,8 +247,9 @@ class ProxyServer:
         self, session: Session, dialect: Dialect, path: str, request: web.BaseRequest
     ) -> web.StreamResponse:
         body = await self._body(request)
-        key = sha256(b"\0".join((path.encode(), agent_of(request.headers).encode(), body))).digest()
-        ask, answer = session.ask(key, partial(dialect.read, body, request.headers), dialect.mint)
+        key = sha256(f"{path}\0{agent_of(request.headers)}\0".encode())
+        key.update(body)
+        ask, answer = session.ask(key.digest(), partial(dialect.read, body, request.headers), dialect.mint)
         await asyncio.wait({answer}, timeout=self._keepalive)
         if not answer.done() and ask.stream:
             return await self._stream_later(dialect, request, ask, answer)
