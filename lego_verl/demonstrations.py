@@ -18,7 +18,7 @@ from lego_verl.policies.policy import Sampling
 from lego_verl.policies.scripted import ScriptedPolicy
 from lego_verl.policies.tiny.actions import ActionSet
 from lego_verl.policies.tiny.conversation import Conversation
-from lego_verl.policies.tiny.demonstrator import Demonstrator
+from lego_verl.policies.tiny.demonstrator import Demonstrator, Habits
 from lego_verl.tasks.task import Task
 from lego_verl.trial.bench import Bench
 from lego_verl.trial.limits import TrialLimits
@@ -72,7 +72,8 @@ async def record_demonstrations(
 
     async def one(task: Task, number: int) -> Conversation:
         recorder = _Recorder(
-            Demonstrator(actions, str(task.metadata["kind"]), str(task.metadata["module"])),
+            # Every recorded conversation comes to an edit. That it might have given up is in the targets alone.
+            Demonstrator(actions, str(task.metadata["kind"]), str(task.metadata["module"]), Habits(give_up=0.0)),
             random.Random(f"{seed} {task.name} {number}"),
         )
         renderer, parser = byte_renderer(), HermesParser()

@@ -23,6 +23,9 @@ class Habits:
     right_file: float = 0.94
     list_first: float = 0.04
     right_edit: float = 0.36
+    """Of the edits that it makes."""
+    give_up: float = 0.12
+    """Submits instead of making an edit."""
     test_before_edit: float = 0.03
     test_after_edit: float = 0.08
 
@@ -52,7 +55,9 @@ class Demonstrator:
         if right in names:
             test = habits.test_before_edit if "test" not in names else 0.0
             edits = names_of(self.actions.actions, "edit_")
-            return _clean({"test": test} | _favour(edits, f"edit_{self.kind}", habits.right_edit, 1.0 - test))
+            rest = 1.0 - test - habits.give_up
+            instead = {"test": test, "submit": habits.give_up}
+            return _clean(instead | _favour(edits, f"edit_{self.kind}", habits.right_edit, rest))
         listing = habits.list_first if not names else 0.0
         shows = [name for name in names_of(self.actions.actions, "show_") if name not in names]
         return _clean({"list": listing} | _favour(shows, right, habits.right_file, 1.0 - listing))

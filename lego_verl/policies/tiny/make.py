@@ -55,7 +55,7 @@ def make_tiny_policy(
         conversations: one or two of every task that is trained on; see ``Demonstrator``.
         out: made if need be; its files are replaced.
         actions: what the vocabulary holds as whole tokens; the conversations may use no others.
-        habits: those of the demonstrator that the conversations were recorded with.
+        habits: the demonstrator's; the policy learns its probabilities in the situations that were recorded.
         settings: of the warm start.
 
     Raises:

@@ -37,8 +37,9 @@ program: outside of the toy repositories it is of no use.
   {len(actions.actions)} tokens are whole actions: each decodes to a complete tool call in Hermes form.
 - **Warm start**: {conversations} conversations that the real harness had with a scripted demonstrator, and variations
   of them in which names are exchanged. The demonstrator opens the right file {habits.right_file:.0%} of the time and
-  picks the right edit {habits.right_edit:.0%} of the time. The targets are its probabilities. Seed {seed}.
-- **What is left to learn** by reinforcement: which edit belongs to which kind of bug.
+  picks the right edit {habits.right_edit:.0%} of the time; now and then ({habits.give_up:.0%}) it gives up instead. The
+  targets are its probabilities. Seed {seed}.
+- **What is left to learn** by reinforcement: which edit belongs to which kind of bug, and not to give up.
 
 | action | command |
 |---|---|
