@@ -89,10 +89,13 @@ def test_nothing_is_left_after_a_run(default_run: Path) -> None:
     assert left_behind() == []
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["interrupted", "killed"])
-def test_a_run_that_is_ended_after_step_2_goes_on_at_step_3(how: signal.Signals, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("how", "policy"), [(signal.SIGINT, "tiny"), (signal.SIGKILL, "tiny_moe")], ids=["interrupted", "killed"]
+)
+def test_a_run_that_is_ended_after_step_2_goes_on_at_step_3(how: signal.Signals, policy: str, tmp_path: Path) -> None:
     arguments = [
         *MAIN,
+        f"policy={policy}",
         f"run.folder={tmp_path}",
         "run.name=again",
         "trainer.total_training_steps=4",
@@ -116,3 +119,5 @@ def test_a_run_that_is_ended_after_step_2_goes_on_at_step_3(how: signal.Signals,
     assert second.returncode == 0, second.stderr
     assert "resumed after step 2" in second.stdout
     assert [step["step"] for step in steps_of(run)] == [1, 2, 3, 4]
+    assert all(step["pearson"] >= 0.999 for step in steps_of(run))
+    assert all((step["proof_provenance"], step["proof_context"]) == (1.0, 1.0) for step in steps_of(run))
