@@ -105,13 +105,22 @@ def test_a_run_that_is_ended_after_step_2_goes_on_at_step_3(how: signal.Signals,
         "actor_rollout_ref.actor.ppo_mini_batch_size=1",
     ]
     run = tmp_path / "again"
-    first = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    deadline = time.monotonic() + 400
+    first = subprocess.Popen(
+        arguments,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.STDOUT,
+        # Whoever starts the tests in the background has SIGINT ignored, and the child would inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    deadline = time.monotonic() + 600
     while len(steps_of(run)) < 2 and first.poll() is None and time.monotonic() < deadline:
         time.sleep(0.1)
     assert len(steps_of(run)) == 2
     os.kill(first.pid, how)
-    code = first.wait(timeout=60)
+    try:
+        code = first.wait(timeout=60)
+    finally:
+        first.kill()
     assert code == (130 if how is signal.SIGINT else -signal.SIGKILL)
     time.sleep(8 if how is signal.SIGKILL else 0)
     assert left_behind() == []
