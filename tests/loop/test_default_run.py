@@ -105,13 +105,7 @@ def test_a_run_that_is_ended_after_step_2_goes_on_at_step_3(how: signal.Signals,
         "actor_rollout_ref.actor.ppo_mini_batch_size=1",
     ]
     run = tmp_path / "again"
-    first = subprocess.Popen(
-        arguments,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.STDOUT,
-        # Whoever starts the tests in the background has SIGINT ignored, and the child would inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+    first = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
     deadline = time.monotonic() + 600
     while len(steps_of(run)) < 2 and first.poll() is None and time.monotonic() < deadline:
         time.sleep(0.1)
