@@ -33,12 +33,23 @@ async def judge(
     run: str,
     trial: str,
     retries: RetryPolicy,
+    control: bool = False,
 ) -> Judgement:
-    """Grade a patch in a fresh sandbox, again where there was no verdict: the patch is whole, whatever failed."""
+    """Grade a patch in a fresh sandbox, again where there was no verdict: the patch is whole, whatever failed.
+
+    ``control``: see ``sandbox.grader.grade``.
+    """
     attempt = 1
     while True:
         try:
-            verdict = await grade(backend, image, patch, tests, deadline=seconds, limits=limits, run=run, trial=trial)
+            verdict = await grade(
+                *(backend, image, patch, tests),
+                deadline=seconds,
+                limits=limits,
+                run=run,
+                trial=trial,
+                control=control,
+            )
         except (SandboxError, OSError) as error:
             judgement = Judgement(Outcome.GRADER_FAILED, error=f"the patch could not be graded: {error}")
         else:

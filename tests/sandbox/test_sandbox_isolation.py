@@ -126,7 +126,9 @@ for kind in (resource.RLIMIT_CPU, resource.RLIMIT_NOFILE, resource.RLIMIT_AS, re
     "its descriptors, inherited": "find /proc/self/fd -lname 'socket:*' | grep . && echo stolen",
     "its priority": """python3 -c '
 import ctypes, os
-libc = ctypes.CDLL(None)
+def seen():
+    return os.getpriority(os.PRIO_PROCESS, 1), os.sched_getaffinity(1), os.sched_getscheduler(1)
+before = seen()
 for attempt in (
     lambda: os.setpriority(os.PRIO_PROCESS, 1, 19),
     lambda: os.setpriority(os.PRIO_PGRP, 1, 19),
@@ -136,9 +138,9 @@ for attempt in (
 ):
     try:
         attempt()
-        print("stolen")
-    except PermissionError:
-        pass'""",
+    except OSError:
+        pass
+print(seen() != before and "stolen")'""",
 }
 
 
