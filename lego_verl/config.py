@@ -67,11 +67,6 @@ class SandboxConfig:
     memory_mb: int = 2048
     processes: int = 256
     disk_mb: int = 512
-    cpus: float | None = None
-    """Processors that one sandbox may use; null sets no limit. Of docker."""
-    hosts: list[str] = field(default_factory=list)
-    """Of docker: the daemons to use (``unix://``, ``tcp://``, ``ssh://``), each for as many sandboxes as the others;
-    none: the one that DOCKER_HOST names, or this machine's."""
 
 
 @dataclass

@@ -17,15 +17,13 @@ import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sandbox.bwrap import HOME, LINK, invocation, spawn
 from sandbox.channel import Channel, RequestFailed, drain_pipe
 from sandbox.images import LocalImages, PreparedImage
-from sandbox.leftover import Leftover
-from sandbox.orphans import end_orphan, end_orphans, label, orphans
+from sandbox.orphans import end_orphans, label
 from sandbox.sandbox import (
     ExecResult,
     Image,
@@ -35,7 +33,7 @@ from sandbox.sandbox import (
     SandboxSpec,
     SandboxUnavailable,
 )
-from sandbox.scratch import Scratch, remove_dead
+from sandbox.scratch import Scratch
 from sandbox.staging import Staging
 from sandbox.tools import Tools, explain, find_tools
 
@@ -292,18 +290,6 @@ class LocalBackend:
 
     async def reap(self, run: str | None = None) -> int:
         return end_orphans(run) + self.scratch.reap(run)
-
-    async def left(self, run: str | None = None) -> list[Leftover]:
-        """See ``ListsLeftovers``."""
-        processes = [
-            Leftover("process", f"{pid}, of a sandbox", of_run, partial(asyncio.to_thread, end_orphan, pid, name))
-            for pid, name, of_run in orphans(run)
-        ]
-        folders = [
-            Leftover("folder", str(home), home.name, partial(asyncio.to_thread, remove_dead, home))
-            for home in self.scratch.dead(run)
-        ]
-        return processes + folders
 
     async def _start_from(self, spec: SandboxSpec, image: PreparedImage) -> LocalSandbox:
         self._tools = self._tools or find_tools()

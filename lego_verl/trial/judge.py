@@ -33,23 +33,12 @@ async def judge(
     run: str,
     trial: str,
     retries: RetryPolicy,
-    control: bool = False,
 ) -> Judgement:
-    """Grade a patch in a fresh sandbox, again where there was no verdict: the patch is whole, whatever failed.
-
-    ``control``: see ``sandbox.grader.grade``.
-    """
+    """Grade a patch in a fresh sandbox, again where there was no verdict: the patch is whole, whatever failed."""
     attempt = 1
     while True:
         try:
-            verdict = await grade(
-                *(backend, image, patch, tests),
-                deadline=seconds,
-                limits=limits,
-                run=run,
-                trial=trial,
-                control=control,
-            )
+            verdict = await grade(backend, image, patch, tests, deadline=seconds, limits=limits, run=run, trial=trial)
         except (SandboxError, OSError) as error:
             judgement = Judgement(Outcome.GRADER_FAILED, error=f"the patch could not be graded: {error}")
         else:

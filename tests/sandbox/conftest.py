@@ -1,7 +1,4 @@
-"""Real sandboxes for the tests: bubblewrap, docker, sockets and git, no stand-ins.
-
-A test that asks for a ``backend``, or for what is made with it, runs on each backend that ``backends_of`` names.
-"""
+"""Real sandboxes for the tests: bubblewrap, sockets and git, no stand-ins."""
 
 from __future__ import annotations
 
@@ -12,20 +9,10 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from docker_daemon import docker_url
-from every_backend import backends_of
 from sandbox_helpers import Start, git
 
-from sandbox.docker import DockerBackend
-from sandbox.docker_sandbox import DockerSandbox
 from sandbox.local import LocalBackend, LocalSandbox
 from sandbox.sandbox import Image, Limits, Mount, SandboxSpec
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "backend" in metafunc.fixturenames:
-        names = backends_of(metafunc.module.__name__, metafunc.function.__name__)
-        metafunc.parametrize("backend", names, indirect=True)
 
 
 @pytest.fixture
@@ -37,24 +24,15 @@ def open_tmp() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-@pytest.fixture(scope="session")
-def daemon() -> Iterator[str]:
-    """The address of a docker daemon: one that is there, or one of the tests' own."""
-    with docker_url() as url:
-        yield url
-
-
 @pytest.fixture
-def backend(request: pytest.FixtureRequest, open_tmp: Path) -> LocalBackend | DockerBackend:
-    if request.param == "docker":
-        return DockerBackend([request.getfixturevalue("daemon")], scratch=open_tmp / "scratch")
+def backend(open_tmp: Path) -> LocalBackend:
     return LocalBackend(scratch=open_tmp / "scratch")
 
 
 @pytest.fixture
-async def start(backend: LocalBackend | DockerBackend) -> AsyncIterator[Start]:
+async def start(backend: LocalBackend) -> AsyncIterator[Start]:
     """Start sandboxes; they are closed at the end of the test."""
-    started: list[LocalSandbox | DockerSandbox] = []
+    started: list[LocalSandbox] = []
 
     async def start(
         image: Image | None = None,
@@ -63,7 +41,7 @@ async def start(backend: LocalBackend | DockerBackend) -> AsyncIterator[Start]:
         limits: Limits | None = None,
         link: Path | None = None,
         mounts: tuple[Mount, ...] = (),
-    ) -> LocalSandbox | DockerSandbox:
+    ) -> LocalSandbox:
         spec = SandboxSpec("test", trial, image or Image(), mounts=mounts, link=link, limits=limits or Limits())
         started.append(await backend.start(spec))
         return started[-1]
@@ -73,7 +51,7 @@ async def start(backend: LocalBackend | DockerBackend) -> AsyncIterator[Start]:
 
 
 @pytest.fixture
-async def sandbox(start: Start) -> LocalSandbox | DockerSandbox:
+async def sandbox(start: Start) -> LocalSandbox:
     return await start()
 
 

@@ -126,9 +126,7 @@ for kind in (resource.RLIMIT_CPU, resource.RLIMIT_NOFILE, resource.RLIMIT_AS, re
     "its descriptors, inherited": "find /proc/self/fd -lname 'socket:*' | grep . && echo stolen",
     "its priority": """python3 -c '
 import ctypes, os
-def seen():
-    return os.getpriority(os.PRIO_PROCESS, 1), os.sched_getaffinity(1), os.sched_getscheduler(1)
-before = seen()
+libc = ctypes.CDLL(None)
 for attempt in (
     lambda: os.setpriority(os.PRIO_PROCESS, 1, 19),
     lambda: os.setpriority(os.PRIO_PGRP, 1, 19),
@@ -138,9 +136,9 @@ for attempt in (
 ):
     try:
         attempt()
-    except OSError:
-        pass
-print(seen() != before and "stolen")'""",
+        print("stolen")
+    except PermissionError:
+        pass'""",
 }
 
 

@@ -1,1 +1,0 @@
-"""``python -m lego_verl.images``: the images of tasks on docker daemons, without a registry."""

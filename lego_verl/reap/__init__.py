@@ -1,1 +1,0 @@
-"""``python -m lego_verl.reap``: removes what dead runs left, and nothing else."""
