@@ -19,8 +19,6 @@ from importlib.metadata import PackageNotFoundError, version
 from itertools import zip_longest
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from omegaconf import DictConfig, open_dict
 from rich.console import Console
 from rich.progress import Progress
@@ -216,6 +214,10 @@ def _quiet_and_alone() -> None:
 
 def write_dataset(path: Path, tasks: Sequence[Task], split: str) -> Path:
     """The tasks as verl's dataset: one row a task."""
+    # Comes with the extra: without it, the line that says so has to come first.
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     rows = [
         {
             "data_source": f"lego_verl/{split}",

@@ -9,7 +9,7 @@ before it comes here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import orjson
 
@@ -77,5 +77,14 @@ def same_arguments(ours: str, theirs: str) -> bool:
     except orjson.JSONDecodeError:
         return ours.strip() == theirs.strip()
     if isinstance(known, dict) and isinstance(sent, dict):
-        return all(key in sent and sent[key] == value for key, value in known.items())
-    return bool(known == sent)
+        return all(key in sent and _same_value(value, sent[key]) for key, value in known.items())
+    return _same_value(known, sent)
+
+
+def _same_value(ours: Any, theirs: Any) -> bool:
+    """Equal as JSON: to Python, true is 1 as well."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        return ours.keys() == theirs.keys() and all(_same_value(value, theirs[key]) for key, value in ours.items())
+    if isinstance(ours, list) and isinstance(theirs, list):
+        return len(ours) == len(theirs) and all(map(_same_value, ours, theirs))
+    return isinstance(ours, bool) == isinstance(theirs, bool) and bool(ours == theirs)

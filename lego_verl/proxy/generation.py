@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from lego_verl.capture.call import Sample
@@ -57,7 +59,7 @@ class Generation:
             raise
 
     async def _ask(self, prepared: Prepared, sent: array[int], max_tokens: int, sampling: Sampling) -> Sample:
-        try:
+        with policy_boundary(self._session):
             if self._answering is not None:
                 return await self._answering.answer(
                     prepared.request, session=self._session, prompt_ids=sent, max_tokens=max_tokens, sampling=sampling
@@ -66,10 +68,23 @@ class Generation:
             return await self._generating.generate(
                 session=self._session, prompt_ids=sent, max_tokens=max_tokens, sampling=sampling
             )
-        except PolicyError:
-            raise
-        except ContextOverflow as error:
-            raise PromptTooLong(None, None, str(error)) from error
-        except Exception as error:
-            logger.exception("session %s: the policy raised", self._session)
-            raise PolicyError(f"session {self._session}: the policy raised {error!r}") from error
+
+
+@contextmanager
+def policy_boundary(session: str) -> Iterator[None]:
+    """Where a policy is asked. It may be anybody's code and raise anything: whatever it is, the call did not happen,
+    nothing of it is committed, and the trial ends as ``policy_failed``.
+
+    Raises:
+        PromptTooLong: for a ``ContextOverflow``.
+        PolicyError: for everything else.
+    """
+    try:
+        yield
+    except PolicyError:
+        raise
+    except ContextOverflow as error:
+        raise PromptTooLong(None, None, str(error)) from error
+    except Exception as error:
+        logger.exception("session %s: the policy raised", session)
+        raise PolicyError(f"session {session}: the policy raised {error!r}") from error

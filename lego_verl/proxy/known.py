@@ -19,15 +19,21 @@ class Known:
         self._wire: list[Any] = []
         self._read: list[Message] = []
 
-    def read(self, wire: list[Any], read_one: Callable[[Any, int], Message]) -> tuple[Message, ...]:
+    def read(
+        self, wire: list[Any], read_one: Callable[[Any, int], Message], exact: Callable[[Any], bool]
+    ) -> tuple[Message, ...]:
         """Read ``wire``; ``read_one`` (given a message and its index) is called for what is new or changed.
+
+        Args:
+            exact: whether two messages like this one, once read, are equal to Python only when they are the same: where
+                they hold numbers they may not be, since true equals 1.
 
         Raises:
             Whatever ``read_one`` raises; what was known stays.
         """
         same = 0
         for before, now in zip(self._wire, wire, strict=False):
-            if before != now:
+            if before is not now and (before != now or not exact(now)):
                 break
             same += 1
         messages = [*self._read[:same], *(read_one(wire[index], index) for index in range(same, len(wire)))]

@@ -19,12 +19,12 @@ from lego_verl.capture.segment import TrainingSegment
 from lego_verl.capture.session import SessionCapture
 from lego_verl.capture.split import Split
 from lego_verl.capture.template import TemplateError
-from lego_verl.policies.policy import ChatPolicy, ContextOverflow, Policy, PolicyError, RequestPolicy, Sampling
+from lego_verl.policies.policy import ChatPolicy, Policy, PolicyError, RequestPolicy, Sampling
 from lego_verl.proxy.budget import Budget, Ending
 from lego_verl.proxy.chat_policy import ask_chat_policy
 from lego_verl.proxy.errors import BadRequest, PolicyFailed, PromptTooLong, ProxyError, SessionOver
 from lego_verl.proxy.exchange import Answer, Ask, FinishReason
-from lego_verl.proxy.generation import Generation
+from lego_verl.proxy.generation import Generation, policy_boundary
 from lego_verl.proxy.known import Known
 from lego_verl.proxy.stored_replies import StoredReplies
 
@@ -288,17 +288,10 @@ class Session:
         assert isinstance(self.policy, ChatPolicy)
         left = None if self.budget.tokens is None else max(self.budget.tokens - self.sampled_tokens, 1)
         limits = [limit for limit in (ask.max_tokens, left) if limit is not None]
-        try:
+        with policy_boundary(self.id):
             return await ask_chat_policy(
                 self.policy, ask, self._sampling, max_tokens=min(limits) if limits else None, mint=mint
             )
-        except PolicyError:
-            raise
-        except ContextOverflow as error:
-            raise PromptTooLong(None, None, str(error)) from error
-        except Exception as error:
-            logger.exception("session %s: the endpoint's policy raised", self.id)
-            raise PolicyError(f"session {self.id}: the policy raised {error!r}") from error
 
 
 def _seen(answer: asyncio.Future[Answer]) -> None:

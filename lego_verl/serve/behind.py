@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lego_verl.capture.bytelevel import byte_renderer
-from lego_verl.capture.parser import PARSERS, ParserMismatch, ToolParser, check_parser
+from lego_verl.capture.parser import ParserMismatch, ToolParser, check_parser
 from lego_verl.capture.record import RecordingError, read_recording
 from lego_verl.capture.render import TemplateRenderer
 from lego_verl.config import CaptureConfig, ConfigError, LegoConfig, PolicyConfig
@@ -18,7 +18,7 @@ from lego_verl.policies.scripted import ScriptedPolicy, ScriptError
 from lego_verl.proxy.budget import Budget
 from lego_verl.proxy.session import Session
 from lego_verl.replay.renderer import RendererError, renderer_of, renderer_of_files
-from lego_verl.trial.from_recipe import untrained_splits
+from lego_verl.trial.from_recipe import tool_parser, untrained_splits
 from lego_verl.trial.scripts import nop_script
 
 KINDS = ("scripted", "endpoint", "replay")
@@ -85,7 +85,7 @@ def _scripted(policy: PolicyConfig, given: TemplateRenderer | None) -> Behind:
         raise ConfigError("policy=scripted needs policy.script=FILE, a JSON-lines file of replies")
     if policy.script == "oracle":
         raise ConfigError("policy.script=oracle solves the task of a trial, and here is none; give a file of replies")
-    renderer, parser = given or byte_renderer(), _parser(policy.tool_parser)
+    renderer, parser = given or byte_renderer(), tool_parser(policy.tool_parser)
     check_parser(renderer.template, parser)
     script = nop_script() if policy.script == "nop" else Path(policy.script)
     return Behind(
@@ -106,11 +106,5 @@ def _replay(
             f"{folder}: the tokenizer and chat template that it was made with are not known here; "
             "give policy.tokenizer=tokenizer.json and policy.template=chat_template.jinja"
         )
-    parser = _parser(str(recording.made_with.get("parser", policy.tool_parser)))
+    parser = tool_parser(str(recording.made_with.get("parser", policy.tool_parser)))
     return Behind(ReplayPolicy(recording, told=told), renderer, parser)
-
-
-def _parser(name: str) -> ToolParser:
-    if name not in PARSERS:
-        raise ConfigError(f"policy.tool_parser={name}: there is no such parser; it can be {', '.join(PARSERS)}")
-    return PARSERS[name]()

@@ -31,13 +31,12 @@ def untrained_splits(lego: LegoConfig) -> frozenset[Split]:
     return frozenset(split for split, trained in kept.items() if not trained)
 
 
-def tool_parser(lego: LegoConfig) -> ToolParser:
-    """The parser that the recipe names.
+def tool_parser(name: str) -> ToolParser:
+    """The parser that a recipe names in ``lego.policy.tool_parser``.
 
     Raises:
         ConfigError: naming those there are.
     """
-    name = lego.policy.tool_parser
     if name not in PARSERS:
         raise ConfigError(f"lego.policy.tool_parser={name}: there is no such parser; it can be {', '.join(PARSERS)}")
     return PARSERS[name]()

@@ -74,7 +74,7 @@ class TrialHost:
             bench=bench,
             limits=trial_limits(lego, context=int(config.actor_rollout_ref.rollout.max_model_len)),
             renderer=renderer,
-            parser=tool_parser(lego),
+            parser=tool_parser(lego.policy.tool_parser),
             ledger=ray.get_actor(ACTOR_NAME),
         )
 

@@ -59,7 +59,9 @@ class HarnessTrainer(TrialTrainer):
     def _init_tokenizer(self) -> None:
         super()._init_tokenizer()
         model: HFModelConfig = omega_conf_to_dataclass(self.config.actor_rollout_ref.model)
-        check_template(self.tokenizer, tool_parser(self._lego), model_type=model.hf_config.model_type)
+        check_template(
+            self.tokenizer, tool_parser(self._lego.policy.tool_parser), model_type=model.hf_config.model_type
+        )
 
     def on_init_end(self) -> None:
         super().on_init_end()

@@ -59,6 +59,15 @@ def test_arguments_that_are_no_json_compare_as_they_are() -> None:
     assert not same_arguments('{"a": ', '{"a": 1}')
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs", "same"),
+    [("1", "true", False), ("[1]", "[true]", False), ('{"b": false}', '{"b": 0}', False), ("1", "1.0", True)],
+)
+def test_true_is_not_one(ours: str, theirs: str, same: bool) -> None:
+    assert same_arguments(f'{{"a": {ours}}}', f'{{"a": {theirs}}}') is same
+    assert same_arguments(ours, theirs) is same
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(exclude_categories=["Cs"])),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),

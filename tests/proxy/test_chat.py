@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import orjson
 import pytest
 from proxy_fixtures import RENDERER, body, user
 
 from lego_verl.proxy.budget import Budget
+from lego_verl.proxy.dialects.chat import ChatCompletions
+from lego_verl.proxy.known import Known
 
 CALL = {"name": "bash", "arguments": {"command": "ls"}}
 BUDGET = Budget(context=100_000)
@@ -197,3 +200,13 @@ async def test_models(server: Any, scripted: Any, post: Any) -> None:
     address = await server.open(scripted([], budget=BUDGET))
     reply = await post(address.base_url, b"", "/v1/models", "GET")
     assert [model["id"] for model in reply.json["data"]] == ["scripted"]
+
+
+def test_arguments_that_came_as_an_object_are_read_anew() -> None:
+    """To Python, true equals 1: what a session knows must not stand for a message that says something else."""
+    known, read = Known(), []
+    for value in (1, True, True):
+        call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": {"a": value}}}
+        wire = body(user(), {"role": "assistant", "tool_calls": [call]})
+        read.append(ChatCompletions().read(orjson.dumps(wire), {}, known).request.messages[-1].tool_calls[0].arguments)
+    assert read == ['{"a":1}', '{"a":true}', '{"a":true}']

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
+from proxy_fixtures import TRAFFIC, exchanges
 
 from lego_verl.proxy.budget import Budget
 
-TRAFFIC = Path(__file__).parents[1] / "data" / "traffic"
 ROOM = Budget(context=100_000)
 
 SEGMENTS = {
@@ -28,10 +27,6 @@ SEGMENTS = {
     # to this proxy sends the text back: test_a_malformed_call_of_the_policy_is_one_segment.
     "claude-badargs": ["first", "edited_turn"],
 }
-
-
-def exchanges(name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (TRAFFIC / f"{name}.jsonl").read_text().splitlines()]
 
 
 def of_type(kind: str, blocks: Any) -> list[dict[str, Any]]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import copy
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
+from proxy_fixtures import TRAFFIC, exchanges
 from responses_fixtures import PATH, read_events
 
 from lego_verl.proxy.budget import Budget
 
-TRAFFIC = Path(__file__).parents[1] / "data" / "traffic"
 WIDE = Budget(context=200_000)
 
 SEGMENTS = {
@@ -27,10 +25,6 @@ SEGMENTS = {
     # A full context ends the turn: nothing is sent after the error, neither a summary nor a shorter history.
     "codex-ctx": ["first"],
 }
-
-
-def exchanges(name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (TRAFFIC / f"{name}.jsonl").read_text().splitlines()]
 
 
 def reply_of(response: dict[str, Any]) -> dict[str, Any]:

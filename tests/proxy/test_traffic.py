@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import copy
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
+from proxy_fixtures import TRAFFIC, exchanges
 
 from lego_verl.proxy.budget import Budget
-
-TRAFFIC = Path(__file__).parents[1] / "data" / "traffic"
 
 SIDE, FIRST, AGAIN = "side_call", "first", "compacted"
 SEGMENTS = {
@@ -51,10 +49,6 @@ SEGMENTS = {
     "swea-badargs": [FIRST, "edited_turn", "dropped_turn"],
 }
 MALFORMED = {"mini-badargs", "ohsdk-badargs", "opencode-badargs", "swea-badargs"}
-
-
-def exchanges(name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (TRAFFIC / f"{name}.jsonl").read_text().splitlines()]
 
 
 def reply_of(response: dict[str, Any]) -> dict[str, Any]:

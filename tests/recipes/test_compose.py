@@ -105,3 +105,22 @@ def test_help_and_cfg_show_the_recipe() -> None:
     composed = subprocess.run([sys.executable, "-m", "lego_verl.main", "--cfg", "job"], capture_output=True, text=True)
     assert composed.returncode == 0
     assert "adv_estimator: grpo" in composed.stdout
+
+
+WITHOUT_EXTRAS = """
+import importlib.machinery, runpy, sys
+found = importlib.machinery.PathFinder.find_spec
+hidden = ("verl", "torch", "pyarrow", "ray", "transformers")
+def visible(name, *more):
+    return None if name.split(".")[0] in hidden else found(name, *more)
+importlib.machinery.PathFinder.find_spec = visible
+sys.argv = ["lego_verl.main"]
+runpy.run_module("lego_verl.main", run_name="__main__")
+"""
+
+
+def test_a_missing_extra_is_one_line() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_EXTRAS], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("lego_verl: verl is not installed: pip install -e ")
+    assert len(done.stderr.splitlines()) == 1

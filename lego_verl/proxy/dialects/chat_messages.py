@@ -7,14 +7,13 @@ from typing import Any
 import orjson
 
 from lego_verl.capture.message import Message, Role, Tool, ToolCall
-from lego_verl.proxy.dialects.json_body import not_too_many
+from lego_verl.proxy.dialects.json_body import not_too_many, text_of
 from lego_verl.proxy.errors import BadRequest
 from lego_verl.proxy.known import Known
 
 _ROLES: dict[str, Role] = {
     "system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool",
 }  # fmt: skip
-_TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
 
 
 def read_messages(wire: Any, known: Known | None = None) -> tuple[Message, ...]:
@@ -22,7 +21,13 @@ def read_messages(wire: Any, known: Known | None = None) -> tuple[Message, ...]:
     if not isinstance(wire, list) or not wire:
         raise BadRequest("messages is not a list of messages")
     not_too_many(wire)
-    return (known or Known()).read(wire, _message)
+    return (known or Known()).read(wire, _message, _holds_text_only)
+
+
+def _holds_text_only(wire: Any) -> bool:
+    """Whether all that is read of a message is text; arguments that came as an object hold anything."""
+    calls = wire.get("tool_calls") or ()
+    return all(not isinstance(call["function"].get("arguments"), dict) for call in calls)
 
 
 def _message(wire: Any, index: int) -> Message:
@@ -33,7 +38,7 @@ def _message(wire: Any, index: int) -> Message:
     if role is None:
         raise BadRequest(f"messages[{index}]: role {name!r} is not supported")
     content = wire.get("content")
-    text = content if isinstance(content, str) else _text(content, index)
+    text = content if isinstance(content, str) else text_of(content, f"messages[{index}]")
     if role == "assistant":
         return _assistant(wire, text, index)
     if role == "tool":
@@ -42,27 +47,6 @@ def _message(wire: Any, index: int) -> Message:
             raise BadRequest(f"messages[{index}]: tool_call_id is not a string")
         return Message(role, text, "", (), call_id)
     return Message(role, text)
-
-
-def _text(content: Any, index: int) -> str:
-    """Text of a list of parts; what is no text is refused by its name."""
-    if content is None:
-        return ""
-    if not isinstance(content, list):
-        raise BadRequest(f"messages[{index}]: content is neither text nor a list of parts")
-    texts = []
-    for part in content:
-        if isinstance(part, str):
-            texts.append(part)
-            continue
-        kind = part.get("type") if isinstance(part, dict) else None
-        if kind not in _TEXT_PARTS:
-            raise BadRequest(f"messages[{index}]: a content part of type {kind!r} is not supported: text only")
-        text = part.get("refusal" if kind == "refusal" else "text")
-        if not isinstance(text, str):
-            raise BadRequest(f"messages[{index}]: a content part has no text")
-        texts.append(text)
-    return "\n".join(text for text in texts if text)
 
 
 def _assistant(wire: dict[str, Any], text: str, index: int) -> Message:

@@ -10,6 +10,7 @@ import orjson
 
 from lego_verl.proxy.errors import BadRequest
 
+_TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
 _MOST = 50_000
 """Messages of a request. No harness comes near it, and a million would hold up every other session for seconds."""
 
@@ -55,3 +56,28 @@ def not_too_many(messages: list[Any]) -> None:
     """Raise ``BadRequest`` for a list of messages that no conversation has."""
     if len(messages) > _MOST:
         raise BadRequest(f"{len(messages)} messages are too many: at most {_MOST}")
+
+
+def text_of(content: Any, where: str) -> str:
+    """Text, or that of a list of parts, as both of OpenAI's protocols have them.
+
+    Raises:
+        BadRequest: naming what is no text.
+    """
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list):
+        raise BadRequest(f"{where}: content is neither text nor a list of parts")
+    texts = []
+    for part in content:
+        if isinstance(part, str):
+            texts.append(part)
+            continue
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind not in _TEXT_PARTS:
+            raise BadRequest(f"{where}: a content part of type {kind!r} is not supported: text only")
+        text = part.get("refusal" if kind == "refusal" else "text")
+        if not isinstance(text, str):
+            raise BadRequest(f"{where}: a content part has no text")
+        texts.append(text)
+    return "\n".join(text for text in texts if text)

@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lego_verl.capture.message import Message, Role, ToolCall
-from lego_verl.proxy.dialects.json_body import not_too_many
+from lego_verl.proxy.dialects.json_body import not_too_many, text_of
 from lego_verl.proxy.dialects.responses_custom import CustomCall, sampled_id, to_arguments
 from lego_verl.proxy.dialects.responses_reasoning import unseal
 from lego_verl.proxy.dialects.responses_tools import joined_name
 from lego_verl.proxy.errors import BadRequest
 
 _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
-_TEXT_PARTS = ("input_text", "output_text", "text", "refusal")
 
 
 def read_input(instructions: str, wire: Any) -> tuple[Message, ...]:
@@ -75,27 +74,7 @@ def _message(item: Mapping[str, Any], where: str) -> Message:
     role = _ROLES.get(name) if isinstance(name, str) else None
     if role is None:
         raise BadRequest(f"{where}: role {name!r} is not supported")
-    return Message(role, _text(item.get("content"), where))
-
-
-def _text(content: Any, where: str) -> str:
-    """Text, or that of a list of parts; what is no text is refused by its name."""
-    if isinstance(content, str):
-        return content
-    if content is None:
-        return ""
-    if not isinstance(content, list):
-        raise BadRequest(f"{where}: content is neither text nor a list of parts")
-    texts = []
-    for part in content:
-        kind = part.get("type") if isinstance(part, dict) else None
-        if kind not in _TEXT_PARTS:
-            raise BadRequest(f"{where}: a content part of type {kind!r} is not supported: text only")
-        text = part.get("refusal" if kind == "refusal" else "text")
-        if not isinstance(text, str):
-            raise BadRequest(f"{where}: a content part has no text")
-        texts.append(text)
-    return "\n".join(text for text in texts if text)
+    return Message(role, text_of(item.get("content"), where))
 
 
 def _reasoning(item: Mapping[str, Any], where: str) -> Message:
@@ -127,7 +106,7 @@ def _custom_call(item: Mapping[str, Any], where: str) -> Message:
 
 def _output(item: Mapping[str, Any], where: str) -> Message:
     call_id = sampled_id(_string(item, "call_id", where, ""))
-    return Message("tool", _text(item.get("output"), where), "", (), call_id)
+    return Message("tool", text_of(item.get("output"), where), "", (), call_id)
 
 
 def _string(item: Mapping[str, Any], name: str, where: str, default: str | None = None) -> str:
