@@ -22,10 +22,10 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-import recipes
 from lego_verl.config import ConfigError, LegoConfig
 
-RECIPES = Path(recipes.__file__).parent
+# By place, not by import: a folder called `recipes` where the command is run would be taken for the package.
+RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 AGENT_LOOPS = RECIPES / "agent_loop.yaml"
 _SHORT = re.compile(rf"^([+~]*)({'|'.join(part.name for part in fields(LegoConfig))})\.")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -124,3 +125,13 @@ def test_a_missing_extra_is_one_line() -> None:
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith("lego_verl: verl is not installed: pip install -e ")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_folders_of_the_users_are_not_taken_for_our_packages(tmp_path: Path) -> None:
+    """Who runs a recipe from a folder with a `recipes` or a `sandbox` of their own gets ours all the same."""
+    for name in ("recipes", "sandbox", "harness_adapters"):
+        (tmp_path / name).mkdir()
+    command = [sys.executable, "-m", "lego_verl.main", "--cfg", "job"]
+    shown = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert shown.returncode == 0, shown.stderr
+    assert "agent_loop" in shown.stdout
