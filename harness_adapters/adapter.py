@@ -1,9 +1,20 @@
 """What a harness is, and no more.
 
-An adapter *declares* how a released, unmodified agent is run: which packages make up its runtime,
-which files configure it, which command starts it, which HTTP status ends it, and how its ending is
-read. It knows a base URL, never the proxy behind it; a working folder, never the sandbox around it;
-and nothing of tokens, rewards or training.
+An adapter *declares* how a released, unmodified agent is run without a person: what has to be installed (``runtime``),
+which files configure it, which command starts it in which environment, on which HTTP status it stops at once
+(``end_status``), how its model runs a command (``shell``), what memory and processes it needs itself, and how it says
+that it ended. It is asked anew for every trial, and answers with plain data.
+
+What it does not know, because somebody else does:
+
+- the proxy: it knows one base URL, under which the agent finds its protocol, whichever that is;
+- the sandbox: it knows a working folder, a home and where its runtime is mounted. Users, mounts, the network and
+  deadlines are not its business, nor is what they or a lack of memory did to the agent;
+- the trial: how often it is run, what its ending is worth, whether it is run again;
+- tokens, rewards and training.
+
+So it keeps nothing between its calls. It may raise whatever Python raises: that ends the trial as ``harness_failed``,
+with the error in its record. ``docs/09-add-a-harness.md`` writes one step by step.
 """
 
 from __future__ import annotations
@@ -11,7 +22,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 Ending = Literal["finished", "gave_up", "turn_limit", "context_overflow", "failed"]
 """How the harness itself says it ended: ``finished`` with a submission, ``gave_up`` without one, ``failed`` for a
@@ -27,12 +38,16 @@ class Runtime:
     """What has to be installed, once, for a harness to run: the content of its address in the cache."""
 
     name: str
-    packages: Sequence[str]
+    packages: Sequence[str] = ()
     """Requirements with exact versions, as pip takes them."""
     dependencies: bool = True
     """False: ``packages`` is the whole closure, and nothing else is installed."""
-    python: str = "3.11"
-    """The oldest Python that it runs on, and the one that is preferred."""
+    python: str | None = "3.11"
+    """The oldest Python that it runs on, and the one that is preferred; None: it needs none."""
+    npm: Sequence[str] = ()
+    """Packages with exact versions, as npm takes them; they stand under ``node/node_modules``."""
+    node: int | None = None
+    """The oldest node that they run on: this machine's comes along as ``node/bin/node``. None: they bring programs."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Extra text files, by path relative to the runtime."""
     warm: str = ""
@@ -60,12 +75,45 @@ class HarnessContext:
     seconds: float
 
 
+@dataclass(frozen=True)
+class ToolUse:
+    """One call of a tool that a harness offers to its model."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ShellTool:
+    """How this harness's model runs a command, and how it says that it is done.
+
+    For models that are made up: scripts, and the tiny policy, whose actions are shell commands. A policy that is
+    trained in earnest is told by the harness itself what tools there are.
+    """
+
+    name: str = "bash"
+    argument: str = "command"
+    """Which argument holds the command."""
+    others: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments that the tool demands besides."""
+    done: ToolUse | str = "Done."
+    """What ends the work: a call, or the text of a reply without one."""
+
+    def run(self, command: str) -> ToolUse:
+        return ToolUse(self.name, {self.argument: command, **self.others})
+
+
 class HarnessAdapter(ABC):
     """One harness. Subclasses are small and hold no state of a trial."""
 
     name: ClassVar[str]
     end_status: ClassVar[int]
     """The HTTP status on which this harness stops at once instead of retrying."""
+    shell: ClassVar[ShellTool] = ShellTool()
+    memory_mb: ClassVar[int] = 0
+    """What the harness itself needs, beside the memory that a recipe gives to the work on a task."""
+    processes: ClassVar[int] = 0
+    """Likewise of processes and threads."""
 
     @property
     @abstractmethod

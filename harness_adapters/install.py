@@ -27,12 +27,12 @@ async def install(runtime: Runtime, interpreter: Interpreter, site: Path, log: P
     """Put the packages into ``site``. ``RuntimeBuildError`` with pip's reason, in one line."""
     command = [sys.executable, "-m", "pip"]
     if interpreter.version != f"{sys.version_info.major}.{sys.version_info.minor}":
-        command += ["--python", str(interpreter.shared)]
+        command += ["--python", str(interpreter.here)]
     command += ["install", "--target", str(site), "--no-compile", "--no-input", "--progress-bar", "off"]
     command += ["--disable-pip-version-check", "--no-warn-script-location", "--root-user-action", "ignore"]
     if not runtime.dependencies:
         command.append("--no-deps")
-    code, said = await _run([*command, *runtime.packages], INSTALL_SECONDS, log, report=report)
+    code, said = await run_logged([*command, *runtime.packages], INSTALL_SECONDS, log, report=report)
     if code != 0:
         reason = next((line for line in reversed(said) if line.startswith("ERROR")), said[-1] if said else "no output")
         raise RuntimeBuildError(
@@ -46,7 +46,9 @@ async def warm(runtime: Runtime, python: str, part: Path, log: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="lego-warm-") as home:
         start = f"import sys\nsys.path[:0] = [{str(part / 'site')!r}, {str(part)!r}]\n{runtime.warm}\n"
         environment = {"HOME": home, "PATH": os.defpath, "LANG": "C.UTF-8"}
-        code, said = await _run([python, "-S", "-E", "-c", start], WARM_SECONDS, log, environment=environment, cwd=home)
+        code, said = await run_logged(
+            [python, "-S", "-E", "-c", start], WARM_SECONDS, log, environment=environment, cwd=home
+        )
     if code != 0:
         raise RuntimeBuildError(
             f"harness runtime {runtime.name} is installed but does not start: {said[-1] if said else f'exit {code}'} "
@@ -54,7 +56,7 @@ async def warm(runtime: Runtime, python: str, part: Path, log: Path) -> None:
         )
 
 
-async def _run(
+async def run_logged(
     command: Sequence[str],
     seconds: float,
     log: Path,
@@ -63,7 +65,7 @@ async def _run(
     cwd: str | None = None,
     report: Report | None = None,
 ) -> tuple[int, list[str]]:
-    """Exit code and output lines; the output is also appended to ``log``."""
+    """Run a command; return its exit code and output lines, which are also appended to ``log``."""
     lines: list[str] = []
     process = await asyncio.create_subprocess_exec(
         *command,

@@ -11,7 +11,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from harness_adapters.adapter import Ending, HarnessAdapter, HarnessContext, HarnessError, Runtime
+from harness_adapters.adapter import (
+    Ending,
+    HarnessAdapter,
+    HarnessContext,
+    HarnessError,
+    Runtime,
+    ShellTool,
+    ToolUse,
+)
 
 VERSION = "2.4.6"
 _HERE = Path(__file__).parent
@@ -49,6 +57,9 @@ class MiniSweAgent(HarnessAdapter):
 
     name: ClassVar[str] = "mini_swe_agent"
     end_status: ClassVar[int] = 401
+    shell: ClassVar[ShellTool] = ShellTool(
+        done=ToolUse("bash", {"command": "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"})
+    )
 
     def __init__(self, *, model_class: str = "thin", config: str | None = None) -> None:
         if model_class not in _CLASSES:

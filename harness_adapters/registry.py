@@ -14,7 +14,14 @@ from typing import Any
 from harness_adapters.adapter import HarnessAdapter, HarnessError
 
 ENTRY_POINTS = "lego_verl.harnesses"
-_BUILT_IN = {"mini_swe_agent": "harness_adapters.mini_swe_agent:MiniSweAgent"}
+_BUILT_IN = {
+    "claude_code": "harness_adapters.claude_code:ClaudeCode",
+    "codex": "harness_adapters.codex:Codex",
+    "mini_swe_agent": "harness_adapters.mini_swe_agent:MiniSweAgent",
+    "opencode": "harness_adapters.opencode:OpenCode",
+    "openhands": "harness_adapters.openhands:OpenHands",
+    "swe_agent": "harness_adapters.swe_agent:SweAgent",
+}
 
 
 def adapter_names() -> list[str]:

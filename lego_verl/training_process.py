@@ -16,15 +16,20 @@ import sys
 import tempfile
 import time
 import uuid
+from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from lego_verl.monitor.run_folder import RunFolder
+from sandbox.orphans import identity, is_alive
 
 _MARK = "LEGO_VERL_PROCESS_TREE"
 _SCRATCH_PREFIX = "lego_verl-"
+_OWNER = "owner"
+"""A file that says whose a scratch folder is. No sandbox's folder in it can have this name."""
 _ROOM = 1 << 20
 """Bytes under which a disk counts as full."""
 
@@ -47,6 +52,7 @@ class TrainingProcess:
 
     def __enter__(self) -> TrainingProcess:
         self._scratch.mkdir(mode=0o755)
+        (self._scratch / _OWNER).write_text(f"{identity(os.getpid())}\n{self._run.path.resolve()}\n")
         self._temporary.mkdir(mode=0o755)
         self._error_file.unlink(missing_ok=True)
         with self.log.open("ab") as log:
@@ -137,20 +143,57 @@ def end_processes(mark: str, *, patience: float = 5.0) -> int:
     return len(processes)
 
 
+@dataclass(frozen=True)
+class RunScratch:
+    """The scratch folder of a run, who owns it, and the processes that use it."""
+
+    folder: Path
+    pid: int
+    """Of the run's first process."""
+    alive: bool
+    """Whether that process still runs."""
+    run: str
+    """The run's folder; only its name, or nothing, where that is all that can be found out."""
+    processes: tuple[psutil.Process, ...]
+
+
+def run_scratches() -> list[RunScratch]:
+    """The scratch folders of all runs, and those that only processes still speak of."""
+    users: dict[Path, list[psutil.Process]] = defaultdict(list)
+    for process in psutil.process_iter():
+        if scratch := _environment_of(process).get("LEGO_VERL_SCRATCH"):
+            users[Path(scratch)].append(process)
+    ourselves = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
+    found = []
+    for folder in sorted({*scratch_root().glob(f"{_SCRATCH_PREFIX}*-*"), *users}):
+        pid = folder.name.removeprefix(_SCRATCH_PREFIX).split("-")[0]
+        if folder.parent != scratch_root() or not folder.name.startswith(_SCRATCH_PREFIX) or not pid.isdigit():
+            continue
+        alive, run = _owner_of(folder, int(pid))
+        processes = tuple(process for process in users[folder] if process.pid not in ourselves)
+        found.append(RunScratch(folder, int(pid), alive, run, processes))
+    return found
+
+
 def clear_dead_runs() -> int:
     """Remove what runs left whose first process was killed; return how many there were."""
-    cleared = 0
-    for folder in scratch_root().glob(f"{_SCRATCH_PREFIX}*-*"):
-        owner = folder.name.removeprefix(_SCRATCH_PREFIX).split("-")[0]
-        if not owner.isdigit() or psutil.pid_exists(int(owner)):
-            continue
-        for process in psutil.process_iter():
-            if _environment_of(process).get("LEGO_VERL_SCRATCH") == str(folder):
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.kill()
-        shutil.rmtree(folder, ignore_errors=True)
-        cleared += 1
-    return cleared
+    dead = [each for each in run_scratches() if not each.alive]
+    for each in dead:
+        for process in each.processes:
+            with contextlib.suppress(psutil.Error):  # gone, or another user's
+                process.kill()
+        shutil.rmtree(each.folder, ignore_errors=True)
+    return len(dead)
+
+
+def _owner_of(folder: Path, pid: int) -> tuple[bool, str]:
+    """Whether the owner of a scratch folder is alive, and its run."""
+    try:
+        name, run = (folder / _OWNER).read_text().splitlines()
+        return is_alive(name), run
+    except (OSError, ValueError):  # only just made, or of another version: the sandboxes' folders have the run's name
+        homes = sorted(folder.glob(f"*/{_OWNER}"))
+        return psutil.pid_exists(pid), homes[0].parent.name if homes else ""
 
 
 def _mark_of(process: psutil.Process) -> str | None:

@@ -62,7 +62,10 @@ class Invocation:
 
     def open(self, path: Path) -> int:
         """A descriptor of a path: it stays reachable after the drop to a user who cannot walk there."""
-        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        return self.hand_down(os.open(path, os.O_PATH | os.O_CLOEXEC))
+
+    def hand_down(self, fd: int) -> int:
+        """Have the command inherit a descriptor, under the same number."""
         self.fds.append(fd)
         return fd
 
@@ -80,9 +83,13 @@ class Invocation:
 
 @contextlib.contextmanager
 def invocation(
-    tools: Tools, label: str, *, disk_bytes: int, mounts: Sequence[Mount], link: Path | None, command: Sequence[str]
+    tools: Tools, label: str, *, disk_bytes: int, mounts: Sequence[Mount], link: Path | None
 ) -> Iterator[Invocation]:
-    """The command line of one sandbox. ``SandboxError`` when a mount or the link is not there."""
+    """The command line of one sandbox, to which its command is to be added.
+
+    Raises:
+        SandboxError: when a mount or the link is not there.
+    """
     with Invocation(tools, label) as it:
         shared = min(64 << 20, disk_bytes // 8)
         it.add(
@@ -130,7 +137,6 @@ def invocation(
             # By descriptor, as bwrap itself: a virtual environment may stand where its user cannot walk.
             it.environment["LD_LIBRARY_PATH"] = f"/proc/self/fd/{it.open(tools.libraries)}"
             it.add("--unsetenv", "LD_LIBRARY_PATH")
-        it.add("--", *command)
         yield it
 
 

@@ -9,13 +9,31 @@ import os
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from sandbox.sandbox import SandboxLost
 
 CALL, DATA, END, ABORT, DONE = 1, 2, 3, 4, 5
+_STREAMS = 1 << 31
 _HEADER = struct.Struct("!BII")
 _CHUNK = 256 << 10
+
+
+class Reader(Protocol):
+    """What of an ``asyncio.StreamReader`` is used."""
+
+    async def readexactly(self, n: int) -> bytes: ...
+
+
+class Writer(Protocol):
+    """What of an ``asyncio.StreamWriter`` is used."""
+
+    @property
+    def transport(self) -> asyncio.WriteTransport: ...
+
+    def write(self, data: bytes | memoryview) -> None: ...
+
+    async def drain(self) -> None: ...
 
 
 class RequestFailed(OSError):
@@ -33,12 +51,17 @@ class Channel:
 
     def __init__(
         self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
+        reader: Reader,
+        writer: Writer,
         explain: Callable[[], str],
+        on_stream: Callable[[int, int, bytes], None] | None = None,
     ) -> None:
-        """``explain()`` says, once the other end has gone, why it may have."""
-        self._reader, self._writer, self._explain = reader, writer, explain
+        """
+        Args:
+            explain: says, once the other end has gone, why it may have.
+            on_stream: is given the frames of the link's streams (kind, number, payload), where the channel carries it.
+        """
+        self._reader, self._writer, self._explain, self._on_stream = reader, writer, explain, on_stream
         loop = asyncio.get_running_loop()
         self._hello: asyncio.Future[dict[str, Any]] = loop.create_future()
         self._pending: dict[int, _Pending] = {0: _Pending(self._hello)}
@@ -79,6 +102,11 @@ class Channel:
             raise RequestFailed(answer.get("errno") or 0, answer["error"])
         return answer, b"".join(pending.data)
 
+    def send(self, kind: int, number: int, payload: bytes) -> None:
+        """A frame of one of the link's streams; nothing when the other end has gone."""
+        if self._lost is None:
+            self._write(kind, number, payload)
+
     def _write(self, kind: int, number: int, payload: bytes | memoryview) -> None:
         self._writer.write(_HEADER.pack(kind, number, len(payload)))
         if payload:
@@ -89,6 +117,10 @@ class Channel:
             while True:
                 kind, number, size = _HEADER.unpack(await self._reader.readexactly(_HEADER.size))
                 payload = await self._reader.readexactly(size) if size else b""
+                if number >= _STREAMS:
+                    if self._on_stream is not None:
+                        self._on_stream(kind, number, payload)
+                    continue
                 pending = self._pending.get(number)
                 if pending is None:
                     continue  # of a request that was cancelled

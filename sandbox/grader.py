@@ -1,26 +1,36 @@
 """The verdict: the agent's patch, on a fresh copy of the base, judged by hidden tests.
 
-Nothing that ran for the agent is here: a new sandbox, the base tree, the patch as data, and only then
-the tests, as a read-only folder. The convention is Harbor's: ``bash /tests/test.sh`` in the workdir
-writes ``/logs/verifier/reward.txt`` (a number) or ``reward.json``.
+Nothing that ran for the agent is here: a new sandbox, the base tree, and the patch as data, without the parts that
+steer test runners (see ``signs``). Then one of three:
+
+- The task asks questions (``tests/questions.json``, see ``questions``): the tests are not in the sandbox at all, the
+  verdict is made on the host, and nothing that the tested code does can forge it.
+- The task has a report of tests to be read (``tests/swebench.json``, see ``report``): the tests run in the sandbox,
+  what they print is judged on the host, as SWE-bench judges (see ``by_report``).
+- Else Harbor's convention (see ``by_script``): the tests as a read-only folder, and a reward in a file. Not every
+  attack on that can be known; a control experiment (see ``control``) tells most. So it does of reports.
 """
 
 from __future__ import annotations
 
-import json
-import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Literal
 
+from sandbox.by_questions import by_questions, questions_of
+from sandbox.by_report import by_report, hold_tests, limits_of, report_of, written_out
+from sandbox.by_script import TESTS, by_script
+from sandbox.control import against_controls
 from sandbox.patch import PatchError, apply_patch
-from sandbox.sandbox import Backend, Image, Limits, Mount, Sandbox, SandboxError, SandboxLost, SandboxSpec
+from sandbox.questions import FILE
+from sandbox.report import FILE as REPORT
+from sandbox.sandbox import Backend, Image, Limits, Mount, SandboxError, SandboxSpec
+from sandbox.signs import screen
+from sandbox.verdict import Status, Verdict
 
-Status = Literal["graded", "patch_failed", "failed", "timeout", "tampered"]
-_TESTS = "/tests"
-_REWARDS = ("/logs/verifier/reward.txt", "/logs/verifier/reward.json")
+__all__ = ["Status", "Verdict", "grade"]
 
 _PREPARE = r"""
 set -eu
@@ -32,21 +42,9 @@ if [ $# -gt 0 ]; then
         if [ -n "$($git ls-tree HEAD -- "$path")" ]; then $git checkout -q HEAD -- "$path"; fi
     done
 fi
-rm -rf /logs
+[ ! -e /logs ] || find /logs -mindepth 1 -delete
 mkdir -p /logs/verifier /logs/agent /logs/artifacts
 """
-_KIND = 'for path in "$@"; do [ ! -e "$path" ] && [ ! -L "$path" ] || stat -c "%F" "$path"; done'
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """How a patch was judged. ``reward`` is None where there is no judgement."""
-
-    reward: float | None
-    status: Status
-    output: str
-    """What the verifier printed, or why there is no verdict."""
-    seconds: float
 
 
 async def grade(
@@ -60,78 +58,88 @@ async def grade(
     run: str,
     trial: str,
     restore: Sequence[str] = (),
+    measure: bool = False,
+    control: bool = False,
 ) -> Verdict:
     """Judge a patch in a fresh sandbox.
 
     ``deadline``: seconds of wall time for the verifier alone. ``restore``: paths of the repository that
-    the tests own; whatever the patch did to them is undone. An empty patch is judged like any other. A
-    patch that does not apply is a verdict of 0. ``SandboxError`` and its kinds mean that the machine, not
-    the patch, failed.
+    the tests own; whatever the patch did to them is undone. ``measure``: take the verifier's memory as well.
+    ``control``: have a reward that a script or a report gave stand only if it meets the control experiments (see
+    ``control``; only for tasks of which it is known that the reference patch does). An empty patch is judged like any
+    other. A patch that does not apply is a verdict of 0. ``SandboxError`` and its kinds mean that the machine, not the
+    patch, failed.
     """
+    once = partial(
+        _grade, backend, image, patch, deadline=deadline, limits=limits, run=run, trial=trial, restore=restore
+    )
+    verdict = await once(tests_folder, measure=measure)
+    if not control or not verdict.reward or (tests_folder / FILE).is_file():
+        return verdict
+    report = report_of(tests_folder)
+    if report is None:
+        return await against_controls(verdict, tests_folder, partial(once, measure=False))
+    sandbox = await backend.start(SandboxSpec(run, f"{trial}-tests", image, limits=limits))
+    try:
+        held = await hold_tests(sandbox, report)
+    finally:
+        await sandbox.close()
+    with written_out(tests_folder, held) as whole:
+        return await against_controls(verdict, whole, partial(once, measure=False))
+
+
+async def _grade(
+    backend: Backend,
+    image: Image,
+    patch: bytes,
+    tests_folder: Path,
+    *,
+    deadline: float,
+    limits: Limits,
+    run: str,
+    trial: str,
+    restore: Sequence[str],
+    measure: bool,
+) -> Verdict:
     began = time.monotonic()
     _check_tests(tests_folder)
-
-    def verdict(status: Status, reward: float | None, output: str) -> Verdict:
-        return Verdict(reward, status, output, time.monotonic() - began)
-
-    spec = SandboxSpec(run, f"{trial}-grade", image, mounts=[Mount(tests_folder, _TESTS)], limits=limits)
+    questions, report = questions_of(tests_folder), report_of(tests_folder)
+    screened = screen(patch)
+    mounts = [Mount(tests_folder, TESTS)] if questions is None and report is None else []
+    limits = limits if report is None else limits_of(limits)
+    spec = SandboxSpec(run, f"{trial}-grade", image, mounts=mounts, limits=limits)
     sandbox = await backend.start(spec)
     try:
+        held = b"" if report is None else await hold_tests(sandbox, report)
         try:
-            await apply_patch(sandbox, patch)
+            await apply_patch(sandbox, screened.patch)
         except PatchError as error:
-            return verdict("patch_failed", 0.0, str(error))
+            status: Status = "tampered" if screened.signs else "patch_failed"
+            return Verdict(0.0, status, str(error), time.monotonic() - began, screened.signs)
         prepared = await sandbox.exec(
             ["bash", "-c", _PREPARE, "prepare", image.workdir, *restore], deadline=60, cwd="/"
         )
         if prepared.exit_code != 0:
             raise SandboxError(f"trial {trial}: the grading could not be prepared: {prepared.output[-300:]!r}")
-        ran = await sandbox.exec(["bash", f"{_TESTS}/test.sh"], deadline=deadline)
-        # `exec` returns when every process of the verifier is gone: nothing can still write a reward.
-        output = ran.output.decode(errors="replace")
-        if ran.timed_out:
-            return verdict("timeout", None, f"{output}\n[no verdict within {deadline:g} s]")
-        if ran.out_of_memory:
-            return verdict("failed", None, f"{output}\n[over {limits.memory_mb} MiB of memory]")
-        kinds = await sandbox.exec(["sh", "-c", _KIND, "kind", *_REWARDS], deadline=60, cwd="/")
-        if any(kind not in (b"regular file", b"regular empty file") for kind in kinds.output.splitlines()):
-            return verdict("tampered", 0.0, f"{output}\n[the reward is not an ordinary file]")
-        reward = await _read_reward(sandbox)
-        if isinstance(reward, str):
-            return verdict("failed", None, f"{output}\n[exit {ran.exit_code}; {reward}]")
-        return verdict("graded", reward, output)
+        if questions is not None:
+            verdict = await by_questions(sandbox, questions, screened, deadline=deadline, measure=measure)
+        elif report is not None:
+            verdict = await by_report(sandbox, report, held, screened, deadline=deadline, measure=measure)
+        else:
+            verdict = await by_script(sandbox, screened, deadline=deadline, measure=measure)
+        left_out = "".join(f"[not taken from the patch: {path}]\n" for path in screened.dropped)
+        return replace(verdict, output=left_out + verdict.output, seconds=time.monotonic() - began)
     finally:
         await sandbox.close()
 
 
 def _check_tests(folder: Path) -> None:
     script = folder / "test.sh"
+    if (folder / REPORT).is_file():
+        return  # nothing of it is mounted
     if not script.is_file():
         raise SandboxError(f"{script} does not exist: a task's tests folder has a test.sh")
     for path in [folder, *folder.rglob("*")]:
         need = 0o005 if path.is_dir() else 0o004
         if not path.is_symlink() and path.stat().st_mode & need != need:
             raise SandboxError(f"{path} is not readable for the sandbox's user: chmod -R a+rX {folder}")
-
-
-async def _read_reward(sandbox: Sandbox) -> float | str:
-    """The number; or why there is none."""
-    for path in _REWARDS:
-        try:
-            text = (await sandbox.get(path, limit=1 << 20)).decode(errors="replace").strip()
-        except FileNotFoundError:
-            continue
-        except SandboxLost:
-            raise
-        except SandboxError as error:  # not a file to be read, or far too large: the verifier's doing
-            return f"{error}: not a reward"
-        try:
-            value = json.loads(text)
-        except ValueError:
-            return f"{path} holds {text[:80]!r}, not a reward"
-        if isinstance(value, dict):
-            value = value.get("reward", next(iter(value.values())) if len(value) == 1 else None)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            return f"{path} holds {text[:80]!r}, not a reward"
-        return float(value)
-    return f"the verifier wrote neither {_REWARDS[0]} nor reward.json"

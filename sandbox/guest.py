@@ -5,19 +5,29 @@ moves files, watches memory, and carries the link. It is started as ``python3 -I
 interpreter the sandbox has, so it uses the standard library only, and little of it: what is imported
 here is paid for in every trial.
 
-Why the commands it runs cannot harm it although they share its uid: as pid 1 it gets no signal from
+Why the commands it runs cannot harm it, also where they share its uid: as pid 1 it gets no signal from
 its own namespace that it has no handler for; it is not dumpable, so that /proc/1 is closed to them
 and ptrace is refused; none of its descriptors is inherited. When a command ends, in whatever way,
 everything else in the namespace is killed: no process outlives it, however it was started.
 
+In a container it is root with the few capabilities that it takes to start a command as the agent and
+to end it. Commands get none of them; and it touches files with the agent's rights only (its file
+system uid), so that no path that the agent planted leads to more than the agent has.
+
 Frames, both ways: kind (1 byte), request (4), size (4, big endian), payload. The host sends CALL
 (a JSON object with ``op``), any DATA, END; or ABORT. The keeper answers with any DATA and one DONE
 (a JSON object; ``error`` and ``errno`` in it when the request failed).
+
+Where the trial's socket cannot be mounted, the link goes over the same channel. The keeper opens a stream
+for each connection (OPEN, with a number from ``STREAMS`` up); both sides send DATA, END when they will send
+no more, and ABORT when the connection is broken; each says with ACK (4 bytes) how much it has passed on,
+and neither sends more than ``WINDOW`` ahead of that.
 """
 
 # ruff: noqa: SIM105  (contextlib would be one more import in every trial)
 from __future__ import annotations
 
+import _socket as socket  # what of it is needed, at a tenth of the price
 import ctypes
 import errno
 import json
@@ -25,7 +35,6 @@ import os
 import resource
 import select
 import signal
-import socket
 import stat
 import struct
 import sys
@@ -38,14 +47,18 @@ if False:  # for the type checker alone: the module costs milliseconds
     Handler = Callable[[int], None]
     Header = dict[str, Any]
 
-CALL, DATA, END, ABORT, DONE = 1, 2, 3, 4, 5
+CALL, DATA, END, ABORT, DONE, OPEN, ACK = 1, 2, 3, 4, 5, 6, 7
+STREAMS = 1 << 31
+WINDOW = 1 << 18
 HEADER = struct.Struct("!BII")
 CHUNK = 1 << 16
 HIGH_WATER = 1 << 20
 TICK = 0.1
 """Seconds between two looks at the memory of a running command."""
 LINK_CONNECTIONS = 128
-PR_SET_DUMPABLE = 4
+PR_SET_DUMPABLE, PR_CAPBSET_DROP = 4, 24
+OOM_COUNTERS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
+"""Where a container's kernel counts the processes that it ended for want of memory: cgroup v2, and v1."""
 READ, WRITE, GONE = select.EPOLLIN, select.EPOLLOUT, select.EPOLLHUP | select.EPOLLERR
 
 
@@ -118,6 +131,17 @@ def memory_of(pids: list[int], bound: int) -> int:
     return total
 
 
+def oom_kills() -> int:
+    """How many processes of this container the kernel has ended for want of memory; 0 where it is not told."""
+    for path in OOM_COUNTERS:
+        try:
+            with open(path, "rb") as file:
+                return next(int(line.split()[1]) for line in file if line.startswith(b"oom_kill "))
+        except (OSError, StopIteration):
+            continue
+    return 0
+
+
 class Command:
     """One running command: its process, its input, its output, its deadline."""
 
@@ -127,18 +151,22 @@ class Command:
         self.deadline = self.began + header["deadline"]
         self.keep = keeper.limits["output"]
         self.dropped = 0
+        self.oom_kills = oom_kills()
         self.status: int | None = None
         self.ending = self.timed_out = self.out_of_memory = self.all_gone = False
         self.pending, self.input_ended = bytearray(), False
-        input_end, write_end = os.pipe()
+        self.input: int | None = None
+        if header.get("reads_tree"):
+            input_end = keeper.take_tree()
+        else:
+            input_end, self.input = os.pipe()
+            os.set_blocking(self.input, False)
         read_end, output_end = os.pipe()
-        os.set_blocking(write_end, False)
         os.set_blocking(read_end, False)
-        self.input: int | None = write_end
         self.output: int | None = read_end
         self.pid = os.fork()
         if self.pid == 0:
-            become(header, input_end, output_end, keeper.limits["processes"])
+            become(header, input_end, output_end, keeper.limits["processes"], keeper.user)
         os.close(input_end)
         os.close(output_end)
         keeper.loop.watch(read_end, READ, self.on_output)
@@ -219,7 +247,7 @@ class Command:
             return
         pids = processes()
         limits = self.keeper.limits
-        if memory_of(pids, limits["memory"]) > limits["memory"]:
+        if memory_of(pids, limits["memory"]) > limits["memory"] or oom_kills() > self.oom_kills:
             self.out_of_memory = True
             self.end()
         elif len(pids) > limits["processes"]:
@@ -233,6 +261,7 @@ class Command:
             os.close(self.input)
 
     def result(self) -> Header:
+        self.out_of_memory = self.out_of_memory or oom_kills() > self.oom_kills
         code = None
         if self.status is not None and not self.timed_out and not self.out_of_memory:
             code = os.WEXITSTATUS(self.status) if os.WIFEXITED(self.status) else 128 + os.WTERMSIG(self.status)
@@ -253,7 +282,7 @@ def kill_all() -> None:
         pass
 
 
-def become(header: Header, input_end: int, output_end: int, nproc: int) -> NoReturn:
+def become(header: Header, input_end: int, output_end: int, nproc: int, user: int | None) -> NoReturn:
     """In the forked child: turn into the command. Never returns."""
     try:
         os.setsid()
@@ -264,7 +293,9 @@ def become(header: Header, input_end: int, output_end: int, nproc: int) -> NoRet
         for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):  # what the interpreter or we have changed
             signal.signal(number, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        if nproc_is_per_namespace():
+        if user is not None:
+            drop_to(user)  # its processes are counted by the container's cgroup
+        elif nproc_is_per_namespace():
             resource.setrlimit(resource.RLIMIT_NPROC, (nproc + 1, nproc + 1))  # the keeper is one
         command, environment = header["command"], header["env"]
         try:
@@ -275,6 +306,25 @@ def become(header: Header, input_end: int, output_end: int, nproc: int) -> NoRet
             os._exit(127 if isinstance(error, FileNotFoundError) else 126)
     finally:
         os._exit(126)
+
+
+def drop_to(user: int) -> None:
+    """Become this user for good: no group, no capability, and the first to go when memory is short."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.setfsuid(0)  # for the one file below, which is root's
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("1000")
+    except OSError:
+        pass
+    for capability in range(64):
+        if libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
+            if ctypes.get_errno() == errno.EINVAL:  # there are no more
+                break
+            raise OSError(ctypes.get_errno(), "prctl(PR_CAPBSET_DROP)")
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
 
 
 def nproc_is_per_namespace() -> bool:
@@ -424,7 +474,7 @@ class Link:
 
     def __init__(self, loop: Loop, path: str, port: int) -> None:
         self.loop, self.path = loop, path
-        self.pumps: set[Pump] = set()
+        self.pumps: set[Any] = set()
         self.waiting: set[Pump] = set()
         self.listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -435,19 +485,123 @@ class Link:
 
     def on_client(self, events: int) -> None:
         try:
-            client, _ = self.listener.accept()
+            fd, _ = self.listener._accept()  # type: ignore[attr-defined]
         except OSError:
             return
+        client = socket.socket(fileno=fd)
         if len(self.pumps) >= LINK_CONNECTIONS:
             client.close()
             return
-        pump = Pump(self, client)
+        pump = self.pump(client)
         if client.fileno() >= 0:
             self.pumps.add(pump)
+
+    def pump(self, client: socket.socket) -> Any:
+        return Pump(self, client)
 
     def retry(self) -> None:
         for pump in list(self.waiting):
             pump.connect()
+
+
+class CarriedLink(Link):
+    """The same address inside; outside it is the channel that takes and brings the bytes."""
+
+    def __init__(self, keeper: Keeper, port: int) -> None:
+        super().__init__(keeper.loop, "", port)
+        self.keeper = keeper
+        self.streams: dict[int, Carried] = {}
+        self.last = STREAMS
+
+    def pump(self, client: socket.socket) -> Any:
+        self.last += 1
+        self.streams[self.last] = Carried(self, client, self.last)
+        return self.streams[self.last]
+
+    def on_frame(self, kind: int, number: int, payload: bytes) -> None:
+        if number in self.streams:
+            self.streams[number].on_frame(kind, payload)
+
+
+class Carried:
+    """One connection that the channel carries."""
+
+    def __init__(self, link: CarriedLink, client: socket.socket, number: int) -> None:
+        self.link, self.client, self.number = link, client, number
+        self.buffer = bytearray()
+        """What goes to the client."""
+        self.ahead = 0
+        """Bytes sent that the other end has not passed on."""
+        self.ended = self.far_ended = self.shut = False
+        client.setblocking(False)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        link.keeper.send(OPEN, number, b"")
+        self.arm()
+
+    def arm(self) -> None:
+        events = READ if not self.ended and self.ahead < WINDOW else 0
+        if self.buffer:
+            events |= WRITE
+        if events:
+            self.link.loop.watch(self.client.fileno(), events, self.on_event)
+        else:
+            self.link.loop.forget(self.client.fileno())
+
+    def on_event(self, events: int) -> None:
+        try:
+            if events & (READ | GONE) and not self.ended:
+                data = read_some(self.client.fileno())
+                if data == b"":
+                    self.ended = True
+                    self.link.keeper.send(END, self.number, b"")
+                elif data:
+                    self.ahead += len(data)
+                    self.link.keeper.send(DATA, self.number, data)
+            self.drain()
+        except OSError:
+            self.abort()
+
+    def on_frame(self, kind: int, payload: bytes) -> None:
+        if kind == ABORT:
+            self.close()
+            return
+        if kind == DATA:
+            self.buffer += payload
+        elif kind == END:
+            self.far_ended = True
+        elif kind == ACK:
+            self.ahead -= int.from_bytes(payload, "big")
+        try:
+            self.drain()
+        except OSError:
+            self.abort()
+
+    def drain(self) -> None:
+        if self.buffer:
+            try:
+                sent = self.client.send(memoryview(self.buffer)[:CHUNK].tobytes())
+                del self.buffer[:sent]
+                self.link.keeper.send(ACK, self.number, sent.to_bytes(4, "big"))
+            except BlockingIOError:
+                pass
+        if self.far_ended and not self.buffer and not self.shut:
+            self.shut = True
+            self.client.shutdown(socket.SHUT_WR)
+        if self.ended and self.shut:
+            self.close()
+        else:
+            self.arm()
+
+    def abort(self) -> None:
+        self.link.keeper.send(ABORT, self.number, b"")
+        self.close()
+
+    def close(self) -> None:
+        self.link.pumps.discard(self)
+        self.link.streams.pop(self.number, None)
+        if self.client.fileno() >= 0:
+            self.link.loop.forget(self.client.fileno())
+            self.client.close()
 
 
 class Queued:
@@ -461,9 +615,15 @@ class Queued:
 class Keeper:
     """Requests in, answers out."""
 
-    def __init__(self, limits: dict[str, int]) -> None:
+    def __init__(self, limits: dict[str, int], user: int | None, places: list[str], tree: int | None) -> None:
         self.loop = Loop()
+        self.tree = tree
+        """The descriptor of the files that the sandbox begins with, until they are read."""
         self.limits = limits
+        self.user = user
+        """Whom commands run as; None: as ourselves."""
+        self.places = places
+        """What can be written: file systems of their own, which share the size of the largest."""
         self.incoming, self.outgoing = bytearray(), bytearray()
         self.command: Command | None = None
         self.queue: list[Queued] = []
@@ -517,13 +677,15 @@ class Keeper:
             pass
         except OSError:
             os._exit(0)  # the host has gone, and with pid 1 the whole namespace goes
-        self.loop.watch(0, READ | WRITE if self.outgoing else READ, self.on_channel)
+        if self.outgoing:  # by its own number: a container's standard input and output are two pipes
+            self.loop.watch(1, WRITE, self.on_writable)
+        else:
+            self.loop.forget(1)
+
+    def on_writable(self, events: int) -> None:
+        self.flush()
 
     def on_channel(self, events: int) -> None:
-        if events & WRITE:
-            self.flush()
-        if not events & (READ | GONE):
-            return
         data = read_some(0, HIGH_WATER)
         if data is None:
             return
@@ -545,6 +707,8 @@ class Keeper:
         try:
             if kind == CALL:
                 self.on_call(request, json.loads(payload))
+            elif request >= STREAMS and isinstance(self.link, CarriedLink):
+                self.link.on_frame(kind, request, payload)
             elif request in self.uploads:
                 self.on_upload(kind, request, payload)
             elif self.command is not None and self.command.request == request:
@@ -580,11 +744,23 @@ class Keeper:
         elif op == "get":
             self.downloads[request] = Download(header)
         elif op == "disk":
-            room = os.statvfs("/")
-            answer = {"size": room.f_blocks * room.f_frsize, "free": room.f_bavail * room.f_frsize}
-            self.send(DONE, request, json.dumps(answer).encode())
+            self.send(DONE, request, json.dumps(self.disk()).encode())
         else:
             raise ValueError(f"unknown request {op!r}")
+
+    def disk(self) -> Header:
+        rooms = [os.statvfs(place) for place in self.places]
+        size = max(room.f_blocks * room.f_frsize for room in rooms)
+        free = [room.f_bavail * room.f_frsize for room in rooms]
+        if len(rooms) > 1:
+            free.append(size - sum((room.f_blocks - room.f_bfree) * room.f_frsize for room in rooms))
+        return {"size": size, "free": min(free)}
+
+    def take_tree(self) -> int:
+        if self.tree is None:
+            raise ValueError("there is no tree, or it has been read")
+        tree, self.tree = self.tree, None
+        return tree
 
     def on_upload(self, kind: int, request: int, payload: bytes) -> None:
         upload = self.uploads[request]
@@ -659,7 +835,7 @@ class Keeper:
                 self.on_frame(END, following.request, b"")
 
 
-def protect() -> None:
+def protect(user: int | None, tree: int | None) -> None:
     """Close ourselves to the commands we shall run, and let the kernel take them before the trainer."""
     try:
         with open("/proc/self/oom_score_adj", "w") as file:
@@ -669,13 +845,22 @@ def protect() -> None:
     for fd in [
         int(name) for name in os.listdir("/proc/self/fd")
     ]:  # what the start needed; any number, if many are open
-        if fd > 2:
+        if fd > 2 and fd != tree:
             try:
                 os.close(fd)
             except OSError:
                 pass  # the listing's own
+    if tree is not None:
+        os.set_inheritable(tree, False)
     os.umask(0o022)
-    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if user is not None:
+        os.setgroups([])
+        libc.setfsgid(user)
+        libc.setfsuid(user)
+        if (libc.setfsgid(-1), libc.setfsuid(-1)) != (user, user):  # they say what is, and of no error
+            raise PermissionError("setfsuid")
+    if libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_DUMPABLE)")
     # A signal without a handler never reaches pid 1 from its own namespace; SIGCHLD's does nothing.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -684,10 +869,14 @@ def protect() -> None:
 
 def main() -> None:
     options = json.loads(sys.argv[1])
-    protect()
-    keeper = Keeper(options["limits"])
+    user, tree = options.get("user"), options.get("tree")
+    protect(user, tree)
+    keeper = Keeper(options["limits"], user, options.get("places", ["/"]), tree)
     if options["port"] is not None:
-        keeper.link = Link(keeper.loop, options["link"], options["port"])
+        if options["link"] is None:
+            keeper.link = CarriedLink(keeper, options["port"])
+        else:
+            keeper.link = Link(keeper.loop, options["link"], options["port"])
     keeper.send(DONE, 0, json.dumps({"pid": os.getpid(), "uid": os.getuid()}).encode())
     keeper.run()
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from sandbox.dockerfile import Recipe, read_dockerfile
 from sandbox.hardening import harden
 from sandbox.sandbox import ImageMissing, Limits, Sandbox, SandboxSpec
-from sandbox.tree import pack_recipe, signature
+from sandbox.tree import InMemory, pack_recipe, signature
 
 _READ_ONLY = ("usr", "etc", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "proc", "dev", "run")
 _PREPARE_SECONDS = 300.0
@@ -28,9 +28,14 @@ _MIB = 1 << 20
 class PreparedImage:
     """What a sandbox unpacks at its start."""
 
-    tree: bytes = b""
+    tree: InMemory | None = None
     """A tar relative to the root."""
     env: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory."""
+        return 0 if self.tree is None else self.tree.size
 
 
 StartFrom = Callable[[SandboxSpec, PreparedImage], Awaitable[Sandbox]]
@@ -55,10 +60,14 @@ class LocalImages:
                 raise ImageMissing(
                     f"the local sandbox cannot use the container image {image.reference}; use sandbox=docker"
                 )
-            return PreparedImage(tree=pack_recipe(Recipe(), [image.workdir]))
+            return self._empty(image.workdir)
         if not image.folder.is_dir():
             raise ImageMissing(f"the environment folder {image.folder} does not exist")
-        key = (signature(image.folder), image.workdir)
+        if posixpath.normpath(image.workdir) == "/":  # all that there is would become its repository
+            raise ImageMissing(
+                f"{image.folder / 'Dockerfile'}: the workdir is /; put the repository into a folder of its own"
+            )
+        key = (await asyncio.to_thread(signature, image.folder), image.workdir)
         if key in self._ready:
             self._ready.move_to_end(key)
             return self._ready[key]
@@ -68,19 +77,27 @@ class LocalImages:
             task.add_done_callback(lambda done: self._made(key, done))
         return await asyncio.shield(task)  # one who is cancelled does not take it from the others
 
+    def _empty(self, workdir: str) -> PreparedImage:
+        key = ("", workdir)
+        if key not in self._ready:
+            self._ready[key] = PreparedImage(InMemory(pack_recipe(Recipe(), [workdir])))
+        return self._ready[key]
+
     def _made(self, key: tuple[str, str], task: asyncio.Task[PreparedImage]) -> None:
         self._making.pop(key, None)
         if task.cancelled() or task.exception() is not None:
             return  # whoever waits has been told; the next one tries again
         self._ready[key] = task.result()
-        while len(self._ready) > 1 and sum(len(image.tree) for image in self._ready.values()) > self._capacity:
+        while (
+            len(self._ready) > 1 and sum(each.tree.size for each in self._ready.values() if each.tree) > self._capacity
+        ):
             self._ready.popitem(last=False)
 
     async def _make(self, spec: SandboxSpec) -> PreparedImage:
         assert spec.image.folder is not None
         recipe = read_dockerfile(spec.image.folder)
         tree = pack_recipe(recipe, [spec.image.workdir])
-        raw = PreparedImage(tree, recipe.env)
+        raw = PreparedImage(InMemory(tree), recipe.env)
         with tarfile.open(fileobj=io.BytesIO(tree)) as tar:
             tops = sorted({member.name.split("/")[0] for member in tar})
         for top in tops:
@@ -100,6 +117,6 @@ class LocalImages:
             )
             if packed.exit_code != 0 or packed.dropped_bytes:
                 raise ImageMissing(f"{spec.image.folder} could not be packed: {packed.output[-200:]!r}")
-            return PreparedImage(packed.output, recipe.env)
+            return PreparedImage(InMemory(packed.output), recipe.env)
         finally:
             await sandbox.close()

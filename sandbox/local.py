@@ -9,115 +9,49 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import json
 import os
 import signal
 import socket
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from sandbox.bwrap import HOME, LINK, invocation, spawn
-from sandbox.channel import Channel, RequestFailed, drain_pipe
+from sandbox.channel import Channel, drain_pipe
 from sandbox.images import LocalImages, PreparedImage
-from sandbox.orphans import end_orphans, label
+from sandbox.kept import LINK_PORT, START_SECONDS, KeptSandbox
+from sandbox.leftover import Leftover
+from sandbox.orphans import end_orphan, end_orphans, label, orphans
 from sandbox.sandbox import (
-    ExecResult,
     Image,
+    ImageMissing,
     Limits,
+    Report,
     SandboxError,
     SandboxLost,
     SandboxSpec,
     SandboxUnavailable,
 )
-from sandbox.scratch import Scratch
+from sandbox.scratch import Scratch, remove_dead
 from sandbox.staging import Staging
 from sandbox.tools import Tools, explain, find_tools
 
-LINK_PORT = 4747
-START_SECONDS = 60.0
 CLOSE_SECONDS = 10.0
 """How long a sandbox may take to end by itself before it is killed."""
-GRACE_SECONDS = 30.0
-"""How long after a request's deadline a keeper that does not answer is given up."""
-_NEARLY_FULL = 1 << 20
-_GUEST = Path(__file__).with_name("guest.py")
 
 
-class LocalSandbox:
+class LocalSandbox(KeptSandbox):
     """A running sandbox of this machine."""
 
     def __init__(self, spec: SandboxSpec, image: PreparedImage, path: str) -> None:
-        self.spec = spec
-        self.base_url = None if spec.link is None else f"http://127.0.0.1:{LINK_PORT}"
+        super().__init__(spec, {"PATH": path, "HOME": HOME, "LANG": "C.UTF-8", **image.env})
         self._image = image
-        self._defaults = {"PATH": path, "HOME": HOME, "LANG": "C.UTF-8", **image.env}
         self._process: subprocess.Popen[bytes] | None = None
-        self._channel: Channel | None = None
         self._errors: int | None = None
         self._gone = asyncio.Event()
-        self._closed = False
-        self._turn = asyncio.Lock()
-        """Commands take turns, and a command's time counts from its own: each ends whatever else runs."""
-
-    async def exec(
-        self,
-        command: Sequence[str],
-        *,
-        deadline: float,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes = b"",
-    ) -> ExecResult:
-        header = {
-            "op": "exec",
-            "command": list(command),
-            "deadline": deadline,
-            "cwd": cwd or self.spec.image.workdir,
-            "env": {**self._defaults, **(env or {})},
-        }
-        try:
-            async with self._turn:
-                answer, output = await self._request(header, stdin, deadline, f"the command {command[0]!r}")
-        except RequestFailed as error:
-            raise SandboxError(f"{self._label}: {command[0]!r} could not be started: {error.strerror}") from error
-        return ExecResult(
-            exit_code=answer["exit_code"],
-            output=output,
-            dropped_bytes=answer["dropped"],
-            timed_out=answer["timed_out"],
-            out_of_memory=answer["out_of_memory"],
-            seconds=answer["seconds"],
-        )
-
-    async def put(self, files: Mapping[str, bytes], *, executable: bool = False) -> None:
-        async def put_one(path: str, content: bytes) -> None:
-            if not path.startswith("/"):
-                raise ValueError(f"{path!r} is not an absolute path")
-            header = {"op": "put", "path": path, "executable": executable}
-            try:
-                await self._request(header, content, START_SECONDS, f"writing {path}")
-            except RequestFailed as error:
-                raise SandboxError(f"{self._label}: {path} could not be written: {error.strerror}") from error
-
-        await asyncio.gather(*(put_one(path, content) for path, content in files.items()))
-
-    async def get(self, path: str, *, limit: int = 64 << 20) -> bytes:
-        header = {"op": "get", "path": path, "limit": limit}
-        try:
-            _, data = await self._request(header, b"", START_SECONDS, f"reading {path}")
-        except RequestFailed as error:
-            if error.errno in (errno.ENOENT, errno.ENOTDIR):
-                raise FileNotFoundError(errno.ENOENT, f"{self._label}: there is no such file", path) from None
-            raise SandboxError(f"{self._label}: {path} cannot be read: {error.strerror}") from error
-        return data
-
-    async def disk_full(self) -> bool:
-        answer, _ = await self._request({"op": "disk"}, b"", START_SECONDS, "asking for disk room")
-        return answer["free"] < min(_NEARLY_FULL, answer["size"] // 64)
 
     async def close(self) -> None:
         self._closed = True
@@ -139,10 +73,6 @@ class LocalSandbox:
 
     # --- the rest is for the backend
 
-    @property
-    def _label(self) -> str:
-        return f"sandbox of trial {self.spec.trial}"
-
     async def _start(self, tools: Tools, uid: int) -> None:
         limits = self.spec.limits
         if min(limits.memory_mb, limits.processes, limits.disk_mb, limits.output_bytes) < 1:
@@ -152,7 +82,6 @@ class LocalSandbox:
             "link": LINK,
             "port": LINK_PORT if self.spec.link is not None else None,
         }
-        command = [tools.python, "-I", "-S", "-c", _GUEST.read_text(), json.dumps(options)]
         ours, theirs = socket.socketpair()
         try:
             self._errors, errors = os.pipe()
@@ -164,8 +93,11 @@ class LocalSandbox:
                     disk_bytes=limits.disk_mb << 20,
                     mounts=self.spec.mounts,
                     link=self.spec.link,
-                    command=command,
                 ) as it:
+                    if self._image.tree is not None:
+                        options["tree"] = it.hand_down(self._image.tree.open())
+                    keeper = f"import marshal; exec(marshal.load(open({it.hand_down(tools.keeper.open())}, 'rb')))"
+                    it.add("--", tools.python, "-I", "-S", "-c", keeper, json.dumps(options))
                     self._process = spawn(it, uid=uid, channel=theirs.fileno(), errors=errors)
             finally:
                 os.close(errors)
@@ -180,37 +112,15 @@ class LocalSandbox:
         self._channel = Channel(reader, writer, self._why_lost)
         async with asyncio.timeout(START_SECONDS):  # not wait_for, which can swallow a cancellation before 3.12
             await self._channel.hello()
-        if self._image.tree:
-            unpacked = await self.exec(
-                ["tar", "-xpf", "-", "-C", "/"], deadline=START_SECONDS, cwd="/", stdin=self._image.tree
-            )
+        if self._image.tree is not None:
+            unpacked = await self._run(["tar", "-xpf", "-", "-C", "/"], START_SECONDS, cwd="/", reads_tree=True)
             if unpacked.exit_code != 0:
                 said = unpacked.output.decode(errors="replace").strip().splitlines() or ["out of time"]
                 why = "no space left" if await self.disk_full() else said[0]
                 raise SandboxError(
-                    f"{self._label}: the image's {len(self._image.tree) >> 20} MiB could not be unpacked "
+                    f"{self._label}: the image's {self._image.size >> 20} MiB could not be unpacked "
                     f"into disk_mb={limits.disk_mb}: {why}"
                 )
-
-    async def _request(
-        self, header: Mapping[str, object], data: bytes, deadline: float, what: str
-    ) -> tuple[Mapping[str, Any], bytes]:
-        if self._channel is None or self._closed:
-            raise SandboxLost(f"{self._label} is closed")
-        asking = asyncio.ensure_future(self._channel.request(header, data))
-        try:
-            await asyncio.wait({asking}, timeout=deadline + GRACE_SECONDS)
-            if not asking.done():
-                # Was it the keeper that was silent, or this process that did not listen? Its answer would be here.
-                await asyncio.wait({asking}, timeout=1)
-            if asking.done():
-                return asking.result()
-        finally:
-            asking.cancel()
-        why = f"{self._label} did not answer: {what} was to end within {deadline:g} s; it was ended from outside"
-        self._channel.fail(why)
-        self._kill()
-        raise SandboxLost(why)
 
     def _watch(self) -> None:
         """Notice the end of the process without a thread, and leave no zombie."""
@@ -253,6 +163,7 @@ class LocalBackend:
     """Sandboxes of this machine, by bubblewrap. State: prepared images, in memory."""
 
     name = "local"
+    shares_usr = True
 
     def __init__(self, *, scratch: Path | None = None, uid: int = 10001) -> None:
         """``uid``: whom sandboxes run as when we are root. ``scratch``: see ``Scratch``."""
@@ -284,12 +195,36 @@ class LocalBackend:
             said = seen.output.decode(errors="replace").strip()
             raise SandboxUnavailable(f"the local sandbox starts here, but its tools do not run: {said}")
 
+    async def fetch(self, images: Sequence[Image], report: Report | None = None) -> dict[Image, str]:
+        missing: dict[Image, str] = {}
+        wanted = list(dict.fromkeys(images))
+        for number, image in enumerate(wanted, 1):
+            try:
+                await self._images.prepare(SandboxSpec("images", "fetch", image))
+            except ImageMissing as error:
+                missing[image] = str(error)
+            if report is not None:
+                report(number, len(wanted))
+        return missing
+
     async def start(self, spec: SandboxSpec) -> LocalSandbox:
         """``ImageMissing`` when the image needs more than this backend can do."""
         return await self._start_from(spec, await self._images.prepare(spec))
 
     async def reap(self, run: str | None = None) -> int:
         return end_orphans(run) + self.scratch.reap(run)
+
+    async def left(self, run: str | None = None) -> list[Leftover]:
+        """See ``ListsLeftovers``."""
+        processes = [
+            Leftover("process", f"{pid}, of a sandbox", of_run, partial(asyncio.to_thread, end_orphan, pid, name))
+            for pid, name, of_run in orphans(run)
+        ]
+        folders = [
+            Leftover("folder", str(home), home.name, partial(asyncio.to_thread, remove_dead, home))
+            for home in self.scratch.dead(run)
+        ]
+        return processes + folders
 
     async def _start_from(self, spec: SandboxSpec, image: PreparedImage) -> LocalSandbox:
         self._tools = self._tools or find_tools()

@@ -22,9 +22,11 @@ def identity(pid: int) -> str:
 
 
 def is_alive(name: str) -> bool:
-    """Whether the process of this identity still runs."""
+    """Whether the process of this identity still runs. One that has ended and is only not waited for does not."""
+    pid = name.partition("-")[0]
     try:
-        return identity(int(name.partition("-")[0])) == name
+        ended = Path(f"/proc/{int(pid)}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+        return not ended and identity(int(pid)) == name
     except (OSError, ValueError):
         return False
 
@@ -49,13 +51,28 @@ def sandbox_processes() -> list[tuple[int, str, str]]:
     return found
 
 
+def orphans(run: str | None = None) -> list[tuple[int, str, str]]:
+    """The sandbox processes, of one run or of any, whose starter is gone: pid, identity of the process, run."""
+    found = []
+    for pid, starter, of_run in sandbox_processes():
+        if not is_alive(starter) and (run is None or of_run == run.replace(" ", "_")):
+            with contextlib.suppress(OSError):
+                found.append((pid, identity(pid), of_run))
+    return found
+
+
+def end_orphan(pid: int, name: str) -> None:
+    """Kill a process if it is still the one of this identity. ``PermissionError`` when it is another user's."""
+    if is_alive(name):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
 def end_orphans(run: str | None = None) -> int:
     """Kill the sandbox processes, of one run or of any, whose starter is gone. Returns how many."""
     ended = 0
-    for pid, starter, of_run in sandbox_processes():
-        if is_alive(starter) or (run is not None and of_run != run.replace(" ", "_")):
-            continue
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # gone meanwhile; or another user's to clear
-            os.kill(pid, signal.SIGKILL)
+    for pid, name, _ in orphans(run):
+        with contextlib.suppress(PermissionError):  # another user's to clear
+            end_orphan(pid, name)
             ended += 1
     return ended

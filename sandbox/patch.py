@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 
-from sandbox.hardening import GIT_ENVIRONMENT
+from sandbox.hardening import GIT_ENVIRONMENT, graders_paths
 from sandbox.sandbox import ExecResult, Sandbox, SandboxError
 
 _GIT = r"""
@@ -19,7 +19,8 @@ set -eu
 git() {
     command git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.untrackedCache=false -c gc.auto=0 \
         -c safe.directory='*' -c core.protectNTFS=false -c core.protectHFS=false -c core.compression=1 \
-        -c core.fileMode=true -c core.symlinks=true -c core.autocrlf=false -c advice.addEmbeddedRepo=false "$@"
+        -c core.fileMode=true -c core.symlinks=true -c core.autocrlf=false -c advice.addEmbeddedRepo=false \
+        -c core.bigFileThreshold=8m "$@"
 }
 # Bytes are bytes: no attribute of the tree's own may translate, filter or hide them. This file outranks theirs.
 neutral() {
@@ -58,7 +59,7 @@ echo "$tree"
 _TAKE = (
     _GIT
     + r"""
-work=$1 here=$2 tree=$3
+work=$1 here=$2 tree=$3 most=$4
 mkdir -p "$here" "$work"
 tar -C "$here" -xf -
 neutral "$here/git"
@@ -74,6 +75,14 @@ find . -mindepth 2 -iname .git -prune -print0 | while IFS= read -r -d '' nested;
 done
 find . -mindepth 1 -maxdepth 1 -iname .git ! -name .git -exec rm -rf {} +
 git add -A
+# What is small as a patch may be large as files, and whoever applies it would have to hold them.
+whole=$(git diff --cached --raw --abbrev=64 --no-renames --ignore-submodules=all "$tree" | cut -d ' ' -f 4 |
+    git cat-file --batch-check='%(objectsize)' |
+    { sum=0; while read -r size rest; do [ -n "$rest" ] || sum=$((sum + size)); done; echo "$sum"; })
+if [ "$whole" -gt "$most" ]; then
+    echo "what was changed has $whole bytes, over the limit of $most"
+    exit 3
+fi
 git diff --cached --binary --full-index --no-renames --no-color --no-ext-diff --no-textconv \
     --src-prefix=a/ --dst-prefix=b/ --ignore-submodules=none "$tree" >"$here/patch"
 wc -c <"$here/patch"
@@ -96,6 +105,9 @@ rm -rf "$here"
 exit "$status"
 """
 )
+_TOO_MUCH = 3
+_WHOLE = 8
+"""Bytes of changed files for each byte that a patch may have: text is deflated to a fifth."""
 
 
 class PatchError(Exception):
@@ -110,6 +122,8 @@ class Baseline:
     """git's id of the tree."""
     repository: bytes
     """A tar of the bare repository that holds it."""
+    graders: tuple[str, ...] = ()
+    """Paths of the grader's that the image has itself (see ``planted``)."""
 
 
 async def record_baseline(sandbox: Sandbox, *, deadline: float = 120.0) -> Baseline:
@@ -120,7 +134,7 @@ async def record_baseline(sandbox: Sandbox, *, deadline: float = 120.0) -> Basel
         raise SandboxError(f"trial {sandbox.spec.trial}: the base tree could not be recorded: {_said(done)}")
     repository = await sandbox.get(f"{here}/tar", limit=1 << 30)
     await sandbox.exec(["rm", "-rf", here], deadline=60, cwd="/")
-    return Baseline(_said(done), repository)
+    return Baseline(_said(done), repository, await graders_paths(sandbox))
 
 
 async def take_patch(
@@ -129,17 +143,22 @@ async def take_patch(
     """Everything that differs from the baseline: edits, new files, deletions, modes, links, binary files.
 
     Files that the tree's ignore rules name, and Python's caches, are left out unless the base had them.
-    Empty when nothing changed. ``PatchError`` when it is over ``limit_bytes`` or git cannot record what is there.
+    Empty when nothing changed. ``PatchError`` when it is over ``limit_bytes``, when the files that it makes are over
+    eight times as much together, or when git cannot record what is there.
     """
     here = _fresh_folder()
-    done = await _run(sandbox, _TAKE, here, baseline.tree, deadline=deadline, stdin=baseline.repository)
+    most = str(_WHOLE * limit_bytes)
+    done = await _run(sandbox, _TAKE, here, baseline.tree, most, deadline=deadline, stdin=baseline.repository)
     try:
+        if done.out_of_memory:
+            raise SandboxError(f"trial {sandbox.spec.trial}: out of memory while the patch was taken")
         if done.timed_out:
             raise PatchError(f"trial {sandbox.spec.trial}: no patch within {deadline:g} s: too much was left behind")
         if done.exit_code != 0:
             if await sandbox.disk_full():
                 raise SandboxError(f"trial {sandbox.spec.trial}: no room left on the sandbox's disk to take the patch")
-            raise PatchError(f"trial {sandbox.spec.trial}: git cannot record what was left: {_said(done)}")
+            what = "" if done.exit_code == _TOO_MUCH else "git cannot record what was left: "
+            raise PatchError(f"trial {sandbox.spec.trial}: {what}{_said(done)}")
         size = int(_said(done))
         if size > limit_bytes:
             raise PatchError(f"trial {sandbox.spec.trial}: the patch has {size} bytes, over the limit of {limit_bytes}")
@@ -153,6 +172,9 @@ async def apply_patch(sandbox: Sandbox, patch: bytes, *, deadline: float = 120.0
     if not patch.strip():
         return
     done = await _run(sandbox, _APPLY, _fresh_folder(), deadline=deadline, stdin=patch)
+    if done.exit_code is None:  # that it took too long or too much says nothing of whether it fits
+        why = "out of memory" if done.out_of_memory else "out of time"
+        raise SandboxError(f"trial {sandbox.spec.trial}: the patch could not be applied: {why}")
     if done.exit_code != 0:
         if await sandbox.disk_full():
             raise SandboxError(f"trial {sandbox.spec.trial}: no room left on the sandbox's disk to apply the patch")

@@ -10,7 +10,7 @@ Errors are few and mean what the ledger needs to know (see ``lego_verl.trial.out
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -135,10 +135,16 @@ class Sandbox(Protocol):
         ...
 
 
+Report = Callable[[int, int], None]
+"""Is told how many are done, and of how many."""
+
+
 class Backend(Protocol):
     """Where sandboxes come from."""
 
     name: str
+    shares_usr: bool
+    """Whether a sandbox sees this machine's /usr, so that an interpreter there can run a harness."""
     scratch: Scratch
     """Where this backend keeps a trial's link on the host."""
 
@@ -146,7 +152,17 @@ class Backend(Protocol):
         """Raise ``SandboxUnavailable`` with one clear line when this machine cannot run it."""
         ...
 
-    async def start(self, spec: SandboxSpec) -> Sandbox: ...
+    async def fetch(self, images: Sequence[Image], report: Report | None = None) -> Mapping[Image, str]:
+        """Make images ready before they are needed; return those that cannot be had, and why.
+
+        Raises:
+            SandboxError: when the machine or the daemon, not an image, is at fault.
+        """
+        ...
+
+    async def start(self, spec: SandboxSpec) -> Sandbox:
+        """``ImageMissing`` when the image cannot be had; else ``SandboxError``."""
+        ...
 
     async def reap(self, run: str | None = None) -> int:
         """Remove what dead runs (or one named run) left behind; return how many things that was."""

@@ -60,15 +60,35 @@ class Scratch:
             os.chown(folder, -1, self._group)
             folder.chmod(0o710)
 
+    def dead(self, run: str | None = None) -> list[Path]:
+        """The folders of runs, of one name or of any, that no living process uses."""
+        return [home for home in self._homes() if (run is None or home.name == _name(run)) and not _in_use(home)]
+
     def reap(self, run: str | None = None) -> int:
         """Remove the folders of one run, or of every run whose processes are gone. Returns how many trials'."""
         removed = 0
-        with contextlib.suppress(FileNotFoundError):
-            for home in [path for path in self.root.iterdir() if path.is_dir() and not path.is_symlink()]:
-                if home.name == _name(run) if run is not None else not _in_use(home):
-                    removed += sum(1 for entry in home.iterdir() if entry.name != _OWNER)
-                    shutil.rmtree(home, ignore_errors=True)
+        for home in self.dead() if run is None else [path for path in self._homes() if path.name == _name(run)]:
+            with contextlib.suppress(FileNotFoundError):
+                removed += trials_in(home)
+                shutil.rmtree(home, ignore_errors=True)
         return removed
+
+    def _homes(self) -> list[Path]:
+        with contextlib.suppress(FileNotFoundError):
+            return [path for path in self.root.iterdir() if path.is_dir() and not path.is_symlink()]
+        return []
+
+
+def trials_in(home: Path) -> int:
+    """How many trials have something in a run's folder."""
+    return sum(1 for entry in home.iterdir() if entry.name != _OWNER)
+
+
+def remove_dead(home: Path) -> None:
+    """Remove a run's folder, unless a living process has come to use it. ``OSError`` when it cannot be removed."""
+    if not _in_use(home):
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(home)
 
 
 def _name(text: str) -> str:

@@ -1,4 +1,4 @@
-"""File trees as tar bytes in memory: how an image gets into a sandbox without touching the host's disk."""
+"""File trees as tars in memory: how an image gets into a sandbox without touching the host's disk."""
 
 from __future__ import annotations
 
@@ -7,11 +7,27 @@ import io
 import os
 import posixpath
 import tarfile
+import weakref
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from sandbox.dockerfile import Copy, Recipe
 from sandbox.sandbox import ImageMissing
+
+
+class InMemory:
+    """Bytes that a process which is started here can read without anybody sending them."""
+
+    def __init__(self, content: bytes) -> None:
+        self.size = len(content)
+        self._fd = os.memfd_create("lego")
+        weakref.finalize(self, os.close, self._fd)
+        with open(self._fd, "wb", closefd=False) as file:
+            file.write(content)
+
+    def open(self) -> int:
+        """A descriptor of one's own that reads them from the beginning."""
+        return os.open(f"/proc/self/fd/{self._fd}", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def signature(folder: Path) -> str:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from docker_daemon import docker_url
 
 
 def pytest_configure() -> None:
@@ -10,3 +18,31 @@ def pytest_configure() -> None:
     every process that a test starts and interrupts."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Harnesses that are large to install run where they are asked for."""
+    if "harness_live" in (config.option.markexpr or ""):
+        return
+    for item in items:
+        if item.get_closest_marker("harness_live"):
+            item.add_marker(pytest.mark.skip(reason="installs a large harness; to run it: pytest -m harness_live"))
+
+
+@pytest.fixture(scope="session")
+def daemon() -> Iterator[str]:
+    """The address of a docker daemon: one that is there, or one of the tests' own."""
+    with docker_url() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def made_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for PYTHONPATH in which the package of a made-up harness is installed (tests/data/made_up_harness)."""
+    scratch = tmp_path_factory.mktemp("made-up")
+    # A build leaves its traces in its source.
+    shutil.copytree(Path(__file__).parent / "data/made_up_harness", scratch / "source")
+    offline = ("--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check", "--quiet")
+    install = [sys.executable, "-m", "pip", "install", *offline, "--target", scratch / "target", scratch / "source"]
+    subprocess.run(install, check=True)
+    return scratch / "target"

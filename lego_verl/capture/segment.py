@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from lego_verl.capture.call import IncompleteSample, Routes, Sample
 from lego_verl.capture.message import Message, Tool
+from lego_verl.capture.routes import check_routes
 from lego_verl.capture.split import Split
 
 NO_VERSION = -1
@@ -105,11 +106,11 @@ class Segment:
             del column[ids - self._prompt_length :]
         return last
 
-    def check_routes(self, sample: Sample, prompt_length: int) -> None:
-        """Raise ``IncompleteSample`` unless routes cover every position that went through the model."""
+    def check_routes(self, sample: Sample, prompt_ids: Sequence[int]) -> None:
+        """Raise ``IncompleteSample`` unless the routes fit the sample and those that are known already."""
         if (sample.routes is None) != (not self._route_rows) and self.calls:
             raise IncompleteSample("some calls of a segment carry expert routes and some do not")
-        check_routes(sample, prompt_length)
+        check_routes(sample, prompt_ids, self._route_rows)
 
     def training(self) -> TrainingSegment:
         ids = np.array(self.ids, dtype=np.int32)
@@ -124,10 +125,3 @@ class Segment:
             versions=np.array(self._versions, dtype=np.int32),
             routes=np.concatenate(self._routes) if self._routes else None,
         )
-
-
-def check_routes(sample: Sample, prompt_length: int) -> None:
-    """Raise ``IncompleteSample`` unless routes, where there are any, have a row for every position but the last."""
-    rows = prompt_length + len(sample.ids) - 1
-    if sample.routes is not None and len(sample.routes) != rows:
-        raise IncompleteSample(f"{rows} positions went through the model, {len(sample.routes)} carry expert routes")

@@ -19,7 +19,8 @@ from lego_verl.capture.message import Message, Origin, Request, Tool, ToolCall, 
 from lego_verl.capture.parser import ToolParser
 from lego_verl.capture.proof import Lost, Proof, prove
 from lego_verl.capture.render import Renderer
-from lego_verl.capture.segment import Segment, TrainingSegment, check_routes
+from lego_verl.capture.routes import check_routes
+from lego_verl.capture.segment import Segment, TrainingSegment
 from lego_verl.capture.side_calls import ends_with_side_call, is_side_call, is_subagent, was_side_call
 from lego_verl.capture.split import Split, why_split
 
@@ -167,9 +168,9 @@ class SessionCapture:
             base = None
         prompt_length = len(prepared.prompt_ids)
         if base is None:
-            check_routes(sample, prompt_length)
+            check_routes(sample, prepared.prompt_ids)
         else:
-            base.check_routes(sample, prompt_length)
+            base.check_routes(sample, prepared.prompt_ids)
 
         ids = sample.ids.tolist()
         end = ids[-1:] if ids[-1] in self.renderer.eos_ids else []

@@ -11,6 +11,8 @@ runs/<name>/
     policy/              the policy that training began with
     tasks/               the generated tasks
     checkpoints/         verl's checkpoints
+    regrade.jsonl        one line a trial that was graded again
+    audit.jsonl          what an audit found
 """
 
 from __future__ import annotations

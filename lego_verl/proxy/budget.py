@@ -19,3 +19,5 @@ class Budget:
     """Prompt and sampled tokens of one call."""
     seconds: float | None = None
     """Wall time from the session's opening."""
+    reply_seconds: float | None = None
+    """Wall time of one reply; a policy that takes longer has failed."""

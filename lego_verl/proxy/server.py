@@ -11,7 +11,7 @@ import contextlib
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -35,6 +35,10 @@ _SESSION_ID = re.compile(r"[A-Za-z0-9._-]+")
 _NEW_SESSION_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 """Of sessions that are made for whoever asks: these become names of folders."""
 _SESSION_PATH = re.compile(r"/s/([^/]+)(/.*)?")
+
+Serve = Callable[[], Awaitable[web.StreamResponse]]
+Watch = Callable[[Session, web.BaseRequest, Serve], Awaitable[web.StreamResponse]]
+"""Stands between a session's harness and what answers it: looks, awaits the answer, or raises a ``ProxyError``."""
 
 _STREAM = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
 
@@ -69,6 +73,7 @@ class ProxyServer:
         new_session: makes the session of a path prefix at its first use. A server that has it shows what it keeps, too:
             ``GET /`` lists the sessions, ``GET /s/<session>/proof`` is a session's proof, also after it is closed.
         max_sessions: how many of these are made; the next one gets a 429.
+        watch: sees every request to a session, for whoever looks at harnesses; None: nobody does.
     """
 
     def __init__(
@@ -80,10 +85,11 @@ class ProxyServer:
         port: int = 0,
         new_session: Callable[[str], Session] | None = None,
         max_sessions: int = 4096,
+        watch: Watch | None = None,
     ) -> None:
         self.host, self.port = host, port
         self._new_session, self._max_sessions = new_session, max_sessions
-        self._keepalive, self._max_body = keepalive, max_body
+        self._keepalive, self._max_body, self._watch = keepalive, max_body, watch
         self._dialects = dialects()
         self._open: dict[str, _Open] = {}
         self._server: web.Server | None = None
@@ -180,22 +186,24 @@ class ProxyServer:
                 return _json(200, orjson.dumps(session.proof().as_dict() if session else self._listing()))
             if session is None:
                 raise ProxyError(404, "no session: its address begins with /s/<session>", code="session_not_found")
-            path = path.removeprefix("/v1")
-            if path == "/models" or path.startswith("/models/"):
-                _only("GET", request)
-                return _json(200, _models(session))
-            counting = self._dialects.get(path.removesuffix(_COUNT)) if path.endswith(_COUNT) else None
-            if isinstance(counting, CountingDialect):
-                _only("POST", request)
-                asked = counting.read_count(await self._body(request), request.headers)
-                return _json(200, counting.count(session.count(asked)))
-            if path not in self._dialects:
-                raise ProxyError(404, f"there is nothing at {request.path}", code="not_found")
-            dialect = self._dialects[path]
-            _only("POST", request)
-            return await self._reply(session, dialect, path, request)
+            serve = partial(self._serve, session, path.removeprefix("/v1"), request)
+            return await (serve() if self._watch is None else self._watch(session, request, serve))
         except ProxyError as error:
             return _json(error.status, dialect.error(error))
+
+    async def _serve(self, session: Session, path: str, request: web.BaseRequest) -> web.StreamResponse:
+        if path == "/models" or path.startswith("/models/"):
+            _only("GET", request)
+            return _json(200, _models(session))
+        counting = self._dialects.get(path.removesuffix(_COUNT)) if path.endswith(_COUNT) else None
+        if isinstance(counting, CountingDialect):
+            _only("POST", request)
+            asked = counting.read_count(await self._body(request), request.headers)
+            return _json(200, counting.count(session.count(asked)))
+        if path not in self._dialects:
+            raise ProxyError(404, f"there is nothing at {request.path}", code="not_found")
+        _only("POST", request)
+        return await self._reply(session, self._dialects[path], path, request)
 
     def _answers(self, path: str) -> bool:
         """Whether a request to this path of a session is one that only a session can answer."""

@@ -7,6 +7,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
 from lego_verl.capture.call import Call, IncompleteSample
@@ -19,6 +20,7 @@ from lego_verl.capture.segment import TrainingSegment
 from lego_verl.capture.session import SessionCapture
 from lego_verl.capture.split import Split
 from lego_verl.capture.template import TemplateError
+from lego_verl.deadline import deadline
 from lego_verl.policies.policy import ChatPolicy, Policy, PolicyError, RequestPolicy, Sampling
 from lego_verl.proxy.budget import Budget, Ending
 from lego_verl.proxy.chat_policy import ask_chat_policy
@@ -70,6 +72,8 @@ class Session:
         self.sampled_tokens = 0
         self.replays = 0
         """Requests that were answered with a reply that was already there, or in the making."""
+        self.cut: Ending | None = None
+        """What cut the last reply short; None where it is whole."""
         self.malformed = 0
         """Tool calls that were sampled and could not be read."""
         self.capture: SessionCapture | None = None
@@ -231,9 +235,17 @@ class Session:
             self.close("policy_failed", str(error))
             raise PolicyFailed(str(error)) from error
         self._overflows = 0
+        self.cut = self._cut_by(answer)
         self.turns += 1
         self.sampled_tokens += answer.completion_tokens
         return answer
+
+    def _cut_by(self, answer: Answer) -> Ending | None:
+        if answer.finish != "length":
+            return None
+        context = self.budget.context
+        full = context is not None and answer.prompt_tokens + answer.completion_tokens >= context
+        return "context_overflow" if full else "token_limit"
 
     async def _captured(self, capture: SessionCapture, key: bytes, ask: Ask, mint: Callable[[], str]) -> Answer:
         started = time.perf_counter()
@@ -245,7 +257,8 @@ class Session:
             self._replies.gone_on_from(prepared.base_call)
         room = self._room(len(prepared.prompt_ids), ask.max_tokens)
         sampling = replace(self._sampling, stop=(*self._sampling.stop, *ask.stop))
-        sample = await self._generation.sample(capture, prepared, room, sampling)
+        async with self._in_time():
+            sample = await self._generation.sample(capture, prepared, room, sampling)
         try:
             committed = capture.commit(
                 prepared,
@@ -273,6 +286,9 @@ class Session:
             stopped=committed.stopped,
         )
 
+    def _in_time(self) -> AbstractAsyncContextManager[None]:
+        return deadline(self.budget.reply_seconds, f"the policy to answer session {self.id}", PolicyError)
+
     def _room(self, prompt_tokens: int, asked: int | None) -> int:
         """Tokens that may be sampled: the least of what the harness asked for, the session has left, and fits."""
         limits = [asked] if asked is not None else []
@@ -289,9 +305,10 @@ class Session:
         left = None if self.budget.tokens is None else max(self.budget.tokens - self.sampled_tokens, 1)
         limits = [limit for limit in (ask.max_tokens, left) if limit is not None]
         with policy_boundary(self.id):
-            return await ask_chat_policy(
-                self.policy, ask, self._sampling, max_tokens=min(limits) if limits else None, mint=mint
-            )
+            async with self._in_time():
+                return await ask_chat_policy(
+                    self.policy, ask, self._sampling, max_tokens=min(limits) if limits else None, mint=mint
+                )
 
 
 def _seen(answer: asyncio.Future[Answer]) -> None:

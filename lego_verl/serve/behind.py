@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness_adapters.mini_swe_agent import MiniSweAgent
 from lego_verl.capture.bytelevel import byte_renderer
 from lego_verl.capture.parser import ParserMismatch, ToolParser, check_parser
 from lego_verl.capture.record import RecordingError, read_recording
@@ -87,7 +88,7 @@ def _scripted(policy: PolicyConfig, given: TemplateRenderer | None) -> Behind:
         raise ConfigError("policy.script=oracle solves the task of a trial, and here is none; give a file of replies")
     renderer, parser = given or byte_renderer(), tool_parser(policy.tool_parser)
     check_parser(renderer.template, parser)
-    script = nop_script() if policy.script == "nop" else Path(policy.script)
+    script = nop_script(MiniSweAgent.shell) if policy.script == "nop" else Path(policy.script)
     return Behind(
         ScriptedPolicy(script, renderer=renderer, parser=parser, repeat=policy.repeat.value), renderer, parser
     )

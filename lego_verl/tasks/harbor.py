@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from lego_verl.tasks.task import Task, TaskError
+from sandbox.report import FILE as REPORT
+from sandbox.report import read_report
 
 DEFAULT_WORKDIR = "/testbed"
 """Where an image that comes without a Dockerfile is taken to have its repository, unless task.toml says it."""
@@ -106,11 +108,22 @@ def _instruction(folder: Path) -> str:
 
 def _tests(folder: Path) -> Path:
     script = folder / "tests" / "test.sh"
+    if (folder / "tests" / REPORT).is_file():
+        return _report(folder)
     if not script.is_file():
         raise _error(folder, "tests/test.sh", "is missing: without tests there is no reward")
     if not script.read_bytes().strip():
         raise _error(folder, "tests/test.sh", "is empty: without tests there is no reward")
     return script.parent
+
+
+def _report(folder: Path) -> Path:
+    """The tests of a task in SWE-bench's form: its file says what a report of tests has to say."""
+    try:
+        read_report(folder / "tests")
+    except (ValueError, OSError) as error:
+        raise _error(folder, f"tests/{REPORT}", str(error)) from None
+    return folder / "tests"
 
 
 def _workdir(folder: Path, environment: Mapping[str, Any], image: str | None) -> str:

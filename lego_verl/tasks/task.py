@@ -22,7 +22,7 @@ class Task:
     environment: Path
     """The Harbor ``environment/`` folder."""
     tests: Path
-    """The folder of hidden tests; ``test.sh`` in it is the verifier."""
+    """The folder of hidden tests; ``test.sh`` in it is the verifier, or ``swebench.json`` says how they are judged."""
     solution: Path | None
     image: str | None
     workdir: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -14,12 +15,12 @@ from harness_adapters.adapter import HarnessError
 from harness_adapters.runtime import cache_folder
 from lego_verl.compose import compose_recipe, show_recipe
 from lego_verl.config import ConfigError, LegoConfig, typed
+from lego_verl.harness_mix import one_harness
 from lego_verl.policies.scripted import ScriptError
-from lego_verl.tasks.harbor import load_tasks, read_task
-from lego_verl.tasks.task import Task, TaskError
-from lego_verl.tasks.toy import make_toy_tasks
+from lego_verl.recipe_tasks import named_tasks
+from lego_verl.tasks.task import TaskError
 from lego_verl.trial.cli import Endpoint, TrialRequest, run_one
-from lego_verl.trial.from_recipe import sandbox_limits, trial_limits
+from lego_verl.trial.from_recipe import sandbox_backend, sandbox_limits, trial_limits
 from lego_verl.trial.outcome import Treatment
 from lego_verl.trial.show import show_trial
 from sandbox.choose import NAMES as BACKENDS
@@ -70,38 +71,16 @@ def request_of(config: DictConfig, lego: LegoConfig) -> TrialRequest:
         raise ConfigError(f"sandbox.backend={lego.sandbox.backend}: there is no such sandbox; it can be {known}")
     folder = Path(str(config.out)).resolve()
     return TrialRequest(
-        task=find_task(None if config.task is None else str(config.task), lego, folder),
+        task=named_tasks(None if config.task is None else str(config.task), lego, folder / "tasks")[0],
         cache=cache_folder(lego.run.cache),
         folder=folder,
         policy=_policy(lego),
-        harness=lego.harness.name,
+        harness=one_harness(lego.harness),
         harness_options=lego.harness.options,
-        backend=lego.sandbox.backend,
+        backend=partial(sandbox_backend, lego),
         limits=trial_limits(lego, context=_CONTEXT),
         sandbox=sandbox_limits(lego),
     )
-
-
-def find_task(wanted: str | None, lego: LegoConfig, folder: Path) -> Task:
-    """The task with this name, or in this folder; the first one for None. Toy tasks are made in ``folder``.
-
-    Raises:
-        TaskError: naming those there are.
-    """
-    if wanted is not None and Path(wanted, "task.toml").exists():
-        return read_task(Path(wanted))
-    if lego.tasks.kind == "toy":
-        toy = make_toy_tasks(folder / "tasks", seed=lego.run.seed)
-        tasks = [*toy.train, *toy.heldout]
-    else:
-        folders = [Path(each) for each in (lego.tasks.train, lego.tasks.heldout) if each]
-        tasks = [task for each in folders for task in load_tasks(each)]
-    named = {task.name: task for task in tasks}
-    if wanted is None:
-        return tasks[0]
-    if wanted not in named:
-        raise TaskError(f"task={wanted}: there is no such task or folder; there are {', '.join(sorted(named))}")
-    return named[wanted]
 
 
 def _policy(lego: LegoConfig) -> str | Path | Endpoint:

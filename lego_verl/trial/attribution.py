@@ -39,6 +39,10 @@ class Seen:
     """The harness's own word."""
     turns: int
     """Requests that reached the policy's session."""
+    answered: int
+    """Of these, those that the policy answered."""
+    trainable: bool
+    """Whether anything of what was sampled can be trained: not where all of it was asked beside the task."""
     budget: str | None
     """What ended the session before the harness did: ``Session.ending``."""
     failure: str
@@ -48,6 +52,8 @@ class Seen:
     disk_full: bool
     seconds: float
     """The deadline it ran under."""
+    cut: str | None = None
+    """What cut the last reply short: ``Session.cut``."""
 
 
 def attribute(seen: Seen) -> Outcome | None:
@@ -61,11 +67,14 @@ def attribute(seen: Seen) -> Outcome | None:
         raise Attributed(Outcome.OUT_OF_MEMORY, f"the sandbox ran out of memory\n{tail(result)}")
     if seen.budget == "policy_failed":
         raise Attributed(Outcome.POLICY_FAILED, seen.failure or "the policy failed")
-    if seen.turns == 0:
-        how = f"within {seen.seconds:g} s" if result.timed_out else f"and ended with exit code {result.exit_code}"
-        raise Attributed(Outcome.HARNESS_FAILED, f"the harness never called the model {how}\n{tail(result)}")
+    if seen.answered == 0:
+        raise _never_answered(seen)
     if not seen.captured:
         raise Attributed(Outcome.CAPTURE_INCOMPLETE, seen.failure or "not every sampled token is accounted for")
+    if not seen.trainable:
+        raise Attributed(
+            Outcome.HARNESS_FAILED, f"the harness asked the model beside its task only, never for it\n{tail(result)}"
+        )
     if result.timed_out:
         return Outcome.TIME_LIMIT
     if seen.budget in _BUDGETS:
@@ -75,8 +84,25 @@ def attribute(seen: Seen) -> Outcome | None:
     if seen.ending == "failed":
         if seen.disk_full:
             raise Attributed(Outcome.DISK_FULL, f"the sandbox's disk is full\n{tail(result)}")
+        if seen.cut in _BUDGETS:  # some take a reply that was cut for an error and end on it
+            return _BUDGETS[seen.cut]
         raise Attributed(Outcome.HARNESS_FAILED, f"the harness ended with exit code {result.exit_code}\n{tail(result)}")
     return None
+
+
+def _never_answered(seen: Seen) -> Attributed:
+    """Without one reply there is nothing of the policy's to judge, or to train."""
+    result = seen.result
+    how = f"within {seen.seconds:g} s" if result.timed_out else f"and ended with exit code {result.exit_code}"
+    if seen.budget == "context_overflow":
+        why = "the harness's first prompt does not fit into the policy's context"
+    elif seen.turns == 0:
+        why = f"the harness never called the model {how}"
+    elif result.timed_out:
+        return Attributed(Outcome.POLICY_FAILED, f"the policy was called and did not answer {how}")
+    else:
+        why = f"the harness did not wait for its first reply {how}"
+    return Attributed(Outcome.HARNESS_FAILED, f"{why}\n{tail(result)}")
 
 
 def of_sandbox(error: SandboxError | OSError) -> Attributed:

@@ -4,32 +4,38 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from harness_adapters.adapter import HarnessAdapter
 from harness_adapters.runtime import MOUNTED_AT, BuiltRuntime
+from lego_verl.deadline import deadline
 from lego_verl.proxy.server import ProxyServer
+from lego_verl.trial.limits import TrialLimits
 from lego_verl.trial.retries import RetryPolicy
 from sandbox.patch import Baseline, record_baseline
-from sandbox.sandbox import Backend, Limits, Mount, Sandbox, SandboxSpec
+from sandbox.sandbox import Backend, Image, Limits, Mount, Report, Sandbox, SandboxError, SandboxSpec
 from sandbox.scratch import Scratch
 
 _BASELINES = 64
 
 
 class GatedBackend:
-    """A backend that starts only so many sandboxes at once; those that run are not counted."""
+    """A backend that starts only so many sandboxes at once, each within ``seconds``; those that run are not counted."""
 
-    def __init__(self, backend: Backend, starts: asyncio.Semaphore) -> None:
-        self.name, self.scratch = backend.name, backend.scratch
-        self._backend, self._starts = backend, starts
+    def __init__(self, backend: Backend, starts: asyncio.Semaphore, seconds: float) -> None:
+        self.name, self.scratch, self.shares_usr = backend.name, backend.scratch, backend.shares_usr
+        self._backend, self._starts, self._seconds = backend, starts, seconds
 
     async def check(self) -> None:
         await self._backend.check()
 
+    async def fetch(self, images: Sequence[Image], report: Report | None = None) -> Mapping[Image, str]:
+        return await self._backend.fetch(images, report)
+
     async def start(self, spec: SandboxSpec) -> Sandbox:
-        async with self._starts:
+        what = f"the sandbox of trial {spec.trial} to start"
+        async with self._starts, deadline(self._seconds, what, SandboxError):
             return await self._backend.start(spec)
 
     async def reap(self, run: str | None = None) -> int:
@@ -73,18 +79,35 @@ class Bench:
     """Trials that run at once."""
     starts: asyncio.Semaphore
     """Sandboxes that start at once."""
+    start_seconds: float = 300.0
+    """Wall time in which a sandbox must start, its image included where that was not fetched before."""
     sandbox: Limits = field(default_factory=Limits)
     regrading: RetryPolicy = field(default_factory=RetryPolicy)
     """How often a patch is graded again when there was no verdict."""
     baselines: Baselines = field(default_factory=Baselines)
+    controlled: frozenset[str] = frozenset()
+    """Digests of tasks whose rewards are held against turned tests (see ``sandbox.control``)."""
+
+    def attempt_seconds(self, limits: TrialLimits) -> float:
+        """Wall time in which an attempt of a trial ends, whatever happens to it."""
+        return limits.attempt_seconds(self.start_seconds, gradings=1 + self.regrading.retries)
 
     @property
     def gated(self) -> Backend:
-        return GatedBackend(self.backend, self.starts)
+        return GatedBackend(self.backend, self.starts, self.start_seconds)
 
     @property
     def mounts(self) -> Sequence[Mount]:
         return [] if self.runtime is None else [Mount(self.runtime.folder, MOUNTED_AT)]
+
+    @property
+    def agent_limits(self) -> Limits:
+        """Of the sandbox in which the harness runs: what the recipe gives, and what the harness itself needs."""
+        return replace(
+            self.sandbox,
+            memory_mb=self.sandbox.memory_mb + self.adapter.memory_mb,
+            processes=self.sandbox.processes + self.adapter.processes,
+        )
 
     @property
     def python(self) -> str:

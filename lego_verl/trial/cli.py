@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from harness_adapters.adapter import ShellTool
 from harness_adapters.progress import build_with_progress
 from harness_adapters.registry import load_adapter
 from lego_verl.capture.bytelevel import byte_renderer
@@ -26,12 +27,9 @@ from lego_verl.trial.bench import Bench
 from lego_verl.trial.limits import TrialLimits
 from lego_verl.trial.record import FinishedTrial, write_trial
 from lego_verl.trial.run import run_trial
-from lego_verl.trial.scripts import nop_script, oracle_script
+from lego_verl.trial.scripts import limits_of_script, scripted_policy
 from sandbox.choose import choose_backend
-from sandbox.sandbox import Limits
-
-_SCRIPT_TOKENS = 1 << 24
-"""A script speaks in bytes, for which no recipe's token limit was meant."""
+from sandbox.sandbox import Backend, Limits
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class TrialRequest:
     """``oracle`` or ``nop``, a script (a JSON-lines file of replies), or an endpoint."""
     harness: str = "mini_swe_agent"
     harness_options: Mapping[str, Any] = field(default_factory=dict)
-    backend: str = "auto"
+    backend: Callable[[], Awaitable[Backend]] = choose_backend
     limits: TrialLimits = field(default_factory=TrialLimits)
     sandbox: Limits = field(default_factory=Limits)
     sampling: Sampling = field(default_factory=Sampling)
@@ -71,10 +69,10 @@ async def run_one(request: TrialRequest, console: Console) -> FinishedTrial:
     """
     renderer, parser = byte_renderer(), HermesParser()
     adapter = load_adapter(request.harness, request.harness_options)
-    async with _policy(request, renderer, parser) as policy:
-        backend = await choose_backend(request.backend)
+    async with _policy(request, adapter.shell, renderer, parser) as policy:
+        backend = await request.backend()
         await backend.reap()  # what a killed one left
-        built = await build_with_progress(adapter.runtime, request.cache, console)
+        built = await build_with_progress(adapter.runtime, request.cache, console, share_usr=backend.shares_usr)
         server = ProxyServer()
         await server.start()
         run = f"trial-{os.getpid()}"
@@ -91,7 +89,7 @@ async def run_one(request: TrialRequest, console: Console) -> FinishedTrial:
                 sandbox=request.sandbox,
             )
             scripted = isinstance(policy, ScriptedPolicy)
-            limits = request.limits if not scripted else replace(request.limits, tokens=_SCRIPT_TOKENS, context=None)
+            limits = limits_of_script(request.limits) if scripted else request.limits
             with console.status(f"{request.harness} works on {request.task.name}"):
                 finished = await run_trial(
                     bench,
@@ -112,7 +110,7 @@ async def run_one(request: TrialRequest, console: Console) -> FinishedTrial:
 
 @asynccontextmanager
 async def _policy(
-    request: TrialRequest, renderer: Renderer, parser: HermesParser
+    request: TrialRequest, shell: ShellTool, renderer: Renderer, parser: HermesParser
 ) -> AsyncIterator[ScriptedPolicy | ChatPolicy]:
     chosen = request.policy
     if isinstance(chosen, Endpoint):
@@ -121,8 +119,5 @@ async def _policy(
             yield endpoint
         finally:
             await endpoint.close()
-    elif chosen in ("oracle", "nop"):
-        script = oracle_script(request.task) if chosen == "oracle" else nop_script()
-        yield ScriptedPolicy(script, renderer=renderer, parser=parser, repeat="last")
     else:
-        yield ScriptedPolicy(Path(chosen), renderer=renderer, parser=parser)
+        yield scripted_policy(chosen, request.task, shell, renderer=renderer, parser=parser)

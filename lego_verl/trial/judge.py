@@ -20,6 +20,8 @@ class Judgement:
     reward: float = 0.0
     log: str = ""
     error: str = ""
+    signs: tuple[str, ...] = ()
+    """What of the patch looked like an attack on the grader."""
 
 
 async def judge(
@@ -33,17 +35,30 @@ async def judge(
     run: str,
     trial: str,
     retries: RetryPolicy,
+    control: bool = False,
 ) -> Judgement:
-    """Grade a patch in a fresh sandbox, again where there was no verdict: the patch is whole, whatever failed."""
+    """Grade a patch in a fresh sandbox, again where there was no verdict: the patch is whole, whatever failed.
+
+    ``control``: see ``sandbox.grader.grade``.
+    """
     attempt = 1
     while True:
+        machine = False
         try:
-            verdict = await grade(backend, image, patch, tests, deadline=seconds, limits=limits, run=run, trial=trial)
+            verdict = await grade(
+                *(backend, image, patch, tests),
+                deadline=seconds,
+                limits=limits,
+                run=run,
+                trial=trial,
+                control=control,
+            )
         except (SandboxError, OSError) as error:
+            machine = True
             judgement = Judgement(Outcome.GRADER_FAILED, error=f"the patch could not be graded: {error}")
         else:
             judgement = _read(verdict, seconds)
-        delay = retries.again(judgement.outcome, attempt)
+        delay = retries.again(judgement.outcome, attempt, machine=machine)
         if delay is None:
             return judgement
         await asyncio.sleep(delay)
@@ -57,6 +72,7 @@ def _read(verdict: Verdict, seconds: float) -> Judgement:
     if verdict.status == "failed" or verdict.reward is None:
         return Judgement(Outcome.GRADER_FAILED, log=verdict.output, error=f"the verifier gave no verdict: {last}")
     if verdict.status == "tampered":
-        return Judgement(Outcome.TAMPERED, log=verdict.output, error=last)
+        return Judgement(Outcome.TAMPERED, log=verdict.output, error=last, signs=verdict.signs)
     outcome = Outcome.SOLVED if verdict.reward >= 1.0 else Outcome.UNSOLVED
-    return Judgement(outcome, verdict.reward, verdict.output, last if verdict.status == "patch_failed" else "")
+    error = last if verdict.status == "patch_failed" else ""
+    return Judgement(outcome, verdict.reward, verdict.output, error, verdict.signs)

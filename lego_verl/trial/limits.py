@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+_AROUND_SECONDS = 300.0
+"""What a keeper's grace, the short commands around a harness and a verifier, and closing may add."""
+
 
 @dataclass(frozen=True)
 class TrialLimits:
@@ -20,5 +23,16 @@ class TrialLimits:
     grading_seconds: float = 300.0
     """Wall time of the verifier; a task's own verifier timeout counts where it is shorter."""
     patch_bytes: int = 8 << 20
+    reply_share: float = 0.5
+    """Share of the harness's wall time that one reply may take. A policy that takes longer hangs: that is its own
+    failure, and must not come out as an agent that ran out of time."""
     version_span: int | None = None
     """Weight updates between the first sampled token and the last; a trial with more is dropped as stale."""
+
+    def attempt_seconds(self, start_seconds: float, gradings: int) -> float:
+        """Wall time of one attempt, from its slot to its verdict: what its parts may take, graded ``gradings`` times.
+
+        A verdict may take two sandboxes (see ``sandbox.control``), and each ``start_seconds`` to start.
+        """
+        grading = 2 * (start_seconds + self.grading_seconds)
+        return start_seconds + self.seconds + gradings * grading + _AROUND_SECONDS

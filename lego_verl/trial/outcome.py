@@ -52,6 +52,11 @@ class Outcome(StrEnum):
         """Whether another attempt may end better: faults of infrastructure, not of the policy's data."""
         return self in _RETRIED
 
+    @property
+    def of_the_machine(self) -> bool:
+        """Whether the machine or its daemon was at fault, which takes longer to come back than a process."""
+        return self in (Outcome.SANDBOX_FAILED, Outcome.SANDBOX_LOST)
+
 
 _TRAINED = frozenset(
     {

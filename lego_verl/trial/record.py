@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,8 @@ class TrialRecord:
     segments: int = 0
     splits: Mapping[str, int] = field(default_factory=dict)
     proof: Mapping[str, Any] = field(default_factory=dict)
+    signs: Sequence[str] = ()
+    """What looked like an attack on the grader, whether or not anything came of it."""
     attempts: int = 1
     versions: Mapping[str, Any] = field(default_factory=dict)
     """What it was made with: ``lego_verl``, ``runtime`` and ``task`` (digests), ``sandbox``, and the first and last
@@ -58,7 +60,8 @@ class TrialRecord:
         unknown = set(given) - {each.name for each in fields(cls)}
         if unknown:
             raise TypeError(f"a trial's record has no {', '.join(sorted(unknown))}")
-        return cls(**{**given, "outcome": Outcome(given["outcome"])})
+        plain = {"outcome": Outcome(given["outcome"]), "signs": tuple(given.get("signs", ()))}
+        return cls(**{**given, **plain})
 
 
 @dataclass(frozen=True)

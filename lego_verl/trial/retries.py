@@ -22,12 +22,18 @@ class RetryPolicy:
     first_delay: float = 0.5
     factor: float = 2.0
     max_delay: float = 30.0
+    machine: float = 10.0
+    """How many times longer the pauses are where the machine was at fault: a daemon may be starting again."""
 
-    def again(self, outcome: Outcome, attempt: int) -> float | None:
-        """Seconds to wait before the next attempt after attempt number ``attempt`` (from 1); None: no more."""
+    def again(self, outcome: Outcome, attempt: int, *, machine: bool = False) -> float | None:
+        """Seconds to wait before the next attempt after attempt number ``attempt`` (from 1); None: no more.
+
+        ``machine``: it was at fault, whatever the outcome says.
+        """
         if not outcome.retried or attempt > self.retries:
             return None
-        return min(self.first_delay * self.factor ** (attempt - 1), self.max_delay)
+        first = self.first_delay * (self.machine if machine or outcome.of_the_machine else 1.0)
+        return min(first * self.factor ** (attempt - 1), self.max_delay)
 
 
 OnRetry = Callable[[int, FinishedTrial], Awaitable[None] | None]

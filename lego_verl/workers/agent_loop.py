@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 import ray
@@ -12,16 +13,21 @@ from pydantic import ConfigDict
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
 from lego_verl.capture.segment import TrainingSegment
+from lego_verl.deadline import deadline
 from lego_verl.policies.policy import Sampling
 from lego_verl.trial.from_recipe import untrained_splits
+from lego_verl.trial.ledger import LedgerError
 from lego_verl.trial.outcome import Treatment
 from lego_verl.trial.record import TrialRecord, write_trial
+from lego_verl.trial.refill import run_refilled
 from lego_verl.trial.retries import RetryPolicy, run_retried
 from lego_verl.trial.run import FinishedTrial, run_trial
 from lego_verl.workers.host import TrialHost, host_of, task_of
 from lego_verl.workers.policy import VerlPolicy
 from lego_verl.workers.renderer import VerlRenderer
-from lego_verl.workers.run_ledger import ACTOR_NAME
+from lego_verl.workers.run_ledger import ACTOR_NAME, LEDGER_SECONDS
+
+T = TypeVar("T")
 
 
 class HarnessAgentLoop(AgentLoopBase):
@@ -32,7 +38,7 @@ class HarnessAgentLoop(AgentLoopBase):
     """
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> list[AgentLoopOutput]:
-        """Run one trial, again after faults of infrastructure.
+        """Run one trial, again after faults of infrastructure, and others in its place where the recipe says so.
 
         Returns:
             An output a segment, the last one last; an empty list when the trial is dropped.
@@ -45,7 +51,7 @@ class HarnessAgentLoop(AgentLoopBase):
         except Exception as error:
             ledger = ray.get_actor(ACTOR_NAME)
             message = f"{type(error).__name__}: {error}"
-            await ledger.broken.remote(int(kwargs["global_steps"]), str(kwargs["extra_info"]["split"]), message)
+            await told(ledger.broken.remote(int(kwargs["global_steps"]), str(kwargs["extra_info"]["split"]), message))
             raise
 
     async def _run(self, sampling_params: dict[str, Any], **kwargs: Any) -> list[AgentLoopOutput]:
@@ -56,7 +62,8 @@ class HarnessAgentLoop(AgentLoopBase):
         info = kwargs["extra_info"]
         step, split, group = int(kwargs["global_steps"]), str(info["split"]), str(kwargs["uid"])
         task = task_of(str(info["task_folder"]))
-        trial = f"{task.name}-{group[:8]}-{kwargs['session_id']}"
+        name = f"{task.name}-{group[:8]}-{kwargs['session_id']}"
+        bench = host.bench(step, split, task.name)
         policy = VerlPolicy(
             self.server_manager,
             model=str(self.config.actor_rollout_ref.model.path),
@@ -69,10 +76,10 @@ class HarnessAgentLoop(AgentLoopBase):
             top_k=int(sampling_params["top_k"]),
         )
 
-        async def attempt(number: int) -> FinishedTrial:
-            await host.ledger.started.remote(step, split, trial, task.name, number)
+        async def attempt(trial: str, number: int) -> FinishedTrial:
+            await told(host.ledger.started.remote(step, split, trial, task.name, number))
             return await run_trial(
-                host.bench,
+                bench,
                 trial=f"{step}-{trial}-a{number}",
                 task=task,
                 policy=policy,
@@ -85,14 +92,26 @@ class HarnessAgentLoop(AgentLoopBase):
                 group=group,
             )
 
-        async def told(number: int, failed: FinishedTrial) -> None:
-            await host.ledger.retried.remote(step, split, trial, failed.record.outcome.value, failed.record.error)
+        async def whole(trial: str) -> FinishedTrial:
+            async def again(number: int, failed: FinishedTrial) -> None:
+                outcome, error = failed.record.outcome.value, failed.record.error
+                await told(host.ledger.retried.remote(step, split, trial, outcome, error))
 
-        finished = await run_retried(attempt, RetryPolicy(retries=host.lego.trial.retries), on_retry=told)
-        finished = replace(finished, record=replace(finished.record, trial=trial))
-        if host.lego.monitor.keep_trials:
-            write_trial(host.run.trial(step, trial), finished)
-        await host.ledger.finished.remote(step, split, finished.record.as_dict())
+            retries = RetryPolicy(retries=host.lego.trial.retries)
+            finished = await run_retried(partial(attempt, trial), retries, on_retry=again)
+            finished = replace(finished, record=replace(finished.record, trial=trial))
+            if host.lego.monitor.keep_trials:
+                write_trial(host.run.trial(step, trial), finished)
+            await told(host.ledger.finished.remote(step, split, finished.record.as_dict()))
+            return finished
+
+        async def refill(lost: FinishedTrial, trial: str) -> bool:
+            if split != "train" or not host.refills.replaces(group, self.rollout_config.n, lost.record.outcome):
+                return False
+            await told(host.ledger.refilled.remote(step, split, trial, lost.record.trial))
+            return True
+
+        finished = await run_refilled(whole, name, refill)
         if finished.record.treatment is Treatment.DROP:
             return []
         routed = bool(self.rollout_config.enable_rollout_routing_replay)
@@ -101,6 +120,12 @@ class HarnessAgentLoop(AgentLoopBase):
     def _eos_ids(self) -> frozenset[int]:
         eos = self.tokenizer.eos_token_id
         return frozenset([eos] if isinstance(eos, int) else eos)
+
+
+async def told(call: Awaitable[T]) -> T:
+    """What the run's ledger answers. ``LedgerError`` when it does not."""
+    async with deadline(LEDGER_SECONDS, "the run's ledger to answer", LedgerError):
+        return await call
 
 
 class SegmentOutput(AgentLoopOutput):

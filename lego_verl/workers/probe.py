@@ -20,6 +20,8 @@ from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 _TEXT = "A weight sync has arrived when both engines say the same about this line, and something new. 0123456789"
 _PARTITION = "probe"
+_SECONDS = 300.0
+"""How long a rollout server may take for it."""
 
 
 class WeightSyncError(RuntimeError):
@@ -54,13 +56,19 @@ class WeightProbe:
         trainer = self._trainer_scores()
         difference = 0.0
         for number, server in enumerate(self._servers):
-            rollout = np.asarray(ray.get(server.score.remote(self._ids)), dtype=np.float32)
-            difference = max(difference, float(np.abs(rollout - trainer).max()))
-            if not difference <= self._tolerance:
+            try:
+                rollout = np.asarray(ray.get(server.score.remote(self._ids), timeout=_SECONDS), dtype=np.float32)
+            except ray.exceptions.GetTimeoutError as error:
                 raise WeightSyncError(
-                    f"after a weight sync, rollout server {number} and trainer differ by {difference:.3g} in the "
+                    f"waited {_SECONDS:g} s for rollout server {number} to score the probe after a weight sync"
+                ) from error
+            differs = float(np.abs(rollout - trainer).max())
+            if not differs <= self._tolerance:  # so is it with NaN, which `max` below would lose
+                raise WeightSyncError(
+                    f"after a weight sync, rollout server {number} and trainer differ by {differs:.3g} in the "
                     f"log-probability of the probe (tolerance {self._tolerance:g}): the weights did not arrive"
                 )
+            difference = max(difference, differs)
         change = float("nan") if self._before is None else float(np.abs(trainer - self._before).mean())
         if updated and self._before is not None and change == 0.0:
             raise WeightSyncError("an update left the probe's log-probability exactly as it was: nothing was learnt")

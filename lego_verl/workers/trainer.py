@@ -24,15 +24,25 @@ from verl.workers.utils.padding import response_to_nested
 
 from lego_verl.config import typed
 from lego_verl.monitor.run_folder import RunFolder, append_line
-from lego_verl.trial.from_recipe import tool_parser
+from lego_verl.trial.from_recipe import tool_parser, trial_limits
 from lego_verl.trial.ledger import LedgerError
+from lego_verl.trial.retries import RetryPolicy
 from lego_verl.workers.probe import WeightProbe
 from lego_verl.workers.renderer import check_template
-from lego_verl.workers.run_ledger import ACTOR_NAME, StepAccount
+from lego_verl.workers.run_ledger import ACTOR_NAME, LEDGER_SECONDS
+from lego_verl.workers.step_account import StepAccount
 from lego_verl.workers.trial_trainer import TrialTrainer, trial_of
 
 TRAINER_MODE = "harness_sync"
 """``trainer.v1.trainer_mode`` of runs with a harness."""
+_PAUSE_SECONDS = 300.0
+"""What may lie between two attempts of a trial: its closing, and the longest pause."""
+_LOOK_SECONDS = 10.0
+"""How often the ledger is asked whether anything still happens in a step that is waited for."""
+_LOGGED = (
+    *("solve_rate", "reward", "proof_provenance", "proof_context", "trained", "dropped", "retried", "refilled"),
+    *("small_groups", "zero_variance_groups"),
+)
 
 
 class FidelityError(RuntimeError):
@@ -51,6 +61,7 @@ class HarnessTrainer(TrialTrainer):
         self._ledger: Any = ray.get_actor(ACTOR_NAME)
         # verl looks every 2 s whether a step's trials are done: on small runs most of a step's time.
         self.replay_buffer.poll_interval = 0.2
+        self._wait_with_deadline()
         self._probe: WeightProbe | None = None
         self._step_started = time.monotonic()
         self._account: StepAccount | None = None
@@ -62,6 +73,32 @@ class HarnessTrainer(TrialTrainer):
         check_template(
             self.tokenizer, tool_parser(self._lego.policy.tool_parser), model_type=model.hf_config.model_type
         )
+
+    def _wait_with_deadline(self) -> None:
+        """verl waits for a step's trials for as long as it takes, also for those of a worker that is gone."""
+        wait, looked = self.replay_buffer._wait_for_next_poll, time.monotonic()
+        limits = trial_limits(self._lego, context=0)
+        seconds = limits.attempt_seconds(self._lego.trial.start_seconds, 1 + RetryPolicy().retries) + _PAUSE_SECONDS
+
+        def wait_or_raise(partition_id: str, last: float) -> float:
+            nonlocal looked
+            if time.monotonic() - looked > _LOOK_SECONDS:
+                looked = time.monotonic()
+                split = "train" if partition_id == "train" else "heldout"
+                overdue = self._ask_ledger(self._ledger.overdue.remote(self.global_steps, split, seconds))
+                if overdue:
+                    raise LedgerError(overdue)
+            return float(wait(partition_id, last))
+
+        self.replay_buffer._wait_for_next_poll = wait_or_raise
+
+    def _ask_ledger(self, question: Any) -> Any:
+        try:
+            return ray.get(question, timeout=LEDGER_SECONDS)
+        except ray.exceptions.GetTimeoutError as error:
+            raise LedgerError(
+                f"step {self.global_steps}: waited {LEDGER_SECONDS:g} s for the run's ledger to answer"
+            ) from error
 
     def on_init_end(self) -> None:
         super().on_init_end()
@@ -96,7 +133,7 @@ class HarnessTrainer(TrialTrainer):
     def _learnt_something(self) -> bool:
         # Groups without variance have no advantage: such a step leaves the weights as they were.
         account = self._account
-        return account is not None and account.zero_variance_groups < account.groups
+        return account is not None and account.zero_variance_groups < account.groups - account.small_groups
 
     def _balance_batch(self, batch: KVBatchMeta, metrics: dict, *args: Any, **kwargs: Any) -> KVBatchMeta:
         # Before verl pads the batch: what is in it now is what will be trained.
@@ -146,7 +183,12 @@ class HarnessTrainer(TrialTrainer):
         account = self._close_account("heldout")
         append_line(
             self._run.heldout,
-            {"step": self.global_steps, "solve_rate": account.solve_rate, "outcomes": account.outcomes},
+            {
+                "step": self.global_steps,
+                "solve_rate": account.solve_rate,
+                "outcomes": account.outcomes,
+                "harnesses": account.harnesses,
+            },
         )
         self._heldout = account.solve_rate
         return metrics
@@ -173,8 +215,12 @@ class HarnessTrainer(TrialTrainer):
             "trained": account.trained,
             "dropped": account.dropped,
             "retried": account.retried,
+            "refilled": account.refilled,
+            "dropped_why": account.dropped_why,
             "groups": account.groups,
+            "small_groups": account.small_groups,
             "zero_variance_groups": account.zero_variance_groups,
+            "harnesses": account.harnesses,
             "calls": account.calls,
             "segments": account.segments,
             "splits": account.splits,
@@ -187,11 +233,13 @@ class HarnessTrainer(TrialTrainer):
             "seconds_by_phase": {**account.seconds, **{f"step/{k}": v for k, v in timing_raw.items()}},
         }
         append_line(self._run.metrics, line)
-        for name in ("solve_rate", "reward", "proof_provenance", "proof_context", "trained", "dropped", "retried"):
+        for name in _LOGGED:
             if line[name] is not None:
                 metrics[f"lego/{name}"] = line[name]
         for outcome, count in account.outcomes.items():
             metrics[f"lego/outcome/{outcome}"] = count
+        for harness, counts in account.harnesses.items():
+            metrics |= {f"lego/harness/{harness}/{name}": value for name, value in counts.items()}
 
     def _close_account(self, split: str) -> StepAccount:
         """Fetch the step's account and check it.
@@ -200,21 +248,16 @@ class HarnessTrainer(TrialTrainer):
             LedgerError: when trials are unaccounted for or too few can be trained.
             FidelityError: when the proof of a trial is not whole.
         """
-        guard, trial = self._lego.guard, self._lego.trial
-        account = StepAccount(**ray.get(self._ledger.close.remote(self.global_steps, split, trial.min_group)))
-        where = f"step {self.global_steps} ({split})"
-        causes = "; ".join(f"{outcome}: {message}" for outcome, message in account.errors.items())
-        if account.pending or account.submitted != account.trained + account.dropped:
-            raise LedgerError(
-                f"{where}: {account.submitted} trials submitted, {account.trained} to train, {account.dropped} "
-                f"dropped, {account.pending} without an ending. {causes}"
-            )
-        if split == "train" and account.trained == 0:
-            raise LedgerError(f"{where}: no trial can be trained, outcomes {account.outcomes}. {causes}")
+        guard, trained = self._lego.guard, split == "train"
+        # Held-out tasks have no groups: there each trial counts by itself.
+        min_group = self._lego.trial.min_group if trained else 1
+        closed = self._ask_ledger(self._ledger.close.remote(self.global_steps, split, min_group))
+        account = StepAccount(**closed)
+        account.check(guard.min_trained if trained else None)
         if guard.require_proof and account.loss_tokens and (account.proof_provenance, account.proof_context) != (1, 1):
             raise FidelityError(
-                f"{where}: the capture proof is not whole (provenance {account.proof_provenance:.4%}, context "
-                f"{account.proof_context:.4%}); the step is not trained"
+                f"step {account.step} ({split}): the capture proof is not whole (provenance "
+                f"{account.proof_provenance:.4%}, context {account.proof_context:.4%}); the step is not trained"
             )
         return account
 

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 from harness_adapters import interpreter
 from harness_adapters.adapter import HarnessError, Runtime
-from harness_adapters.interpreter import copy_interpreter, find_interpreter
+from harness_adapters.interpreter import _system_libraries, copy_interpreter, find_interpreter
 from harness_adapters.runtime import MOUNTED_AT, RuntimeBuildError, build_runtime, cache_folder
 
 
@@ -204,7 +205,8 @@ async def test_a_runtime_may_bring_its_interpreter(tiny: Runtime, tmp_path: Path
 
 
 def test_a_copied_interpreter_keeps_its_library_path_to_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interpreter.sysconfig, "get_config_var", lambda name: {"Py_ENABLE_SHARED": 1}.get(name))
+    asked = interpreter._asked(Path(sys.executable))
+    monkeypatch.setattr(interpreter, "_asked", lambda path: {**asked, "shared": True, "libraries": "/nowhere"})
     python = copy_interpreter(tmp_path / "python")
     shown = subprocess.run(
         [python, "-S", "-E", "-c", "import os; print(os.environ['LEGO_OUTER_LD_LIBRARY_PATH'])"],
@@ -214,3 +216,12 @@ def test_a_copied_interpreter_keeps_its_library_path_to_itself(tmp_path: Path, m
         check=True,
     )
     assert shown.stdout == "/theirs\n"
+
+
+def test_a_copied_interpreter_brings_what_it_is_linked_with() -> None:
+    found = _system_libraries(Path(sysconfig.get_paths()["stdlib"]))
+    names = [library.name for library in found]
+    assert {"libstdc++.so.6", "libgcc_s.so.1"} <= set(names)
+    assert any(name.startswith("libz.so") for name in names)
+    assert not [name for name in names if name.startswith(("libc.so", "libm.so", "ld-linux"))], "those are the image's"
+    assert all(library.is_file() for library in found)

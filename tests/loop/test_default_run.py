@@ -2,60 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 from pathlib import Path
 
-import psutil
 import pytest
+from loop_helpers import MAIN, left_behind, steps_of
 
-from sandbox.orphans import sandbox_processes
-
-pytest.importorskip("verl", reason="the extra cpu is not installed")
 pytestmark = [pytest.mark.loop, pytest.mark.timeout(1500)]
-
-MAIN = [sys.executable, "-m", "lego_verl.main"]
-
-
-def steps_of(run: Path) -> list[dict]:
-    path = run / "metrics.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-def left_behind(run: str, *started: int) -> list[str]:
-    """Sandboxes of a run, and processes of the commands that trained it, that are still there. Others do not count."""
-    found = [f"sandbox {pid} of {name}" for pid, _, name in sandbox_processes() if name.startswith(run)]
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):  # gone, or another user's
-            scratch = Path(process.environ().get("LEGO_VERL_SCRATCH", "")).name
-            if scratch.startswith(tuple(f"lego_verl-{pid}-" for pid in started)):
-                found.append(" ".join(process.cmdline())[:120])
-    return found
-
-
-def temporary_files() -> set[str]:
-    return {path.name for path in Path(tempfile.gettempdir()).glob("*") if path.name.startswith(("ckpt_", "lego_verl"))}
-
-
-@pytest.fixture(scope="module")
-def default_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("runs")
-    before = temporary_files()
-    arguments = [*MAIN, f"run.folder={folder}", "run.name=default"]
-    started = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    told, _ = started.communicate()
-    print(told)
-    assert started.returncode == 0, told
-    assert left_behind("default", started.pid) == []
-    mine = f"lego_verl-{started.pid}-"
-    assert not [name for name in temporary_files() - before if name.startswith(("ckpt_", mine))]
-    return folder / "default"
 
 
 def test_it_learns(default_run: Path) -> None:

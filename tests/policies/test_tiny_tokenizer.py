@@ -1,5 +1,6 @@
 """The tokenizer: nothing is lost, an action is one token both ways, and a conversation only ever grows."""
 
+import random
 from pathlib import Path
 
 import pytest
@@ -7,17 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
+from harness_adapters.mini_swe_agent import MiniSweAgent
 from lego_verl.capture.chatml import CHATML_TEMPLATE
 from lego_verl.capture.parser import HermesParser, check_parser
 from lego_verl.capture.template import ChatTemplate
 from lego_verl.policies.tiny.actions import toy_actions
 from lego_verl.policies.tiny.conversation import Conversation, as_messages, rendered
-from lego_verl.policies.tiny.tokenizer import END, SPECIAL, action_ids, save_tokenizer, train_tokenizer
+from lego_verl.policies.tiny.tokenizer import END, SPECIAL, action_ids, fixed_lines, save_tokenizer, train_tokenizer
+from lego_verl.policies.tiny.vary import Variations
+from lego_verl.tasks.toy.wording import MODULES
 
 
 @pytest.fixture(scope="module")
 def tokenizer(conversations: list[Conversation]) -> Tokenizer:
-    return train_tokenizer([rendered(conversation) for conversation in conversations], toy_actions())
+    return train_tokenizer([(toy_actions(MiniSweAgent.shell), [rendered(each) for each in conversations])])
 
 
 def ids(tokenizer: Tokenizer, text: str) -> list[int]:
@@ -31,7 +35,7 @@ def test_any_text_comes_back(tokenizer: Tokenizer, text: str) -> None:
 
 
 def test_an_action_is_one_token_both_ways(tokenizer: Tokenizer) -> None:
-    actions = toy_actions()
+    actions = toy_actions(MiniSweAgent.shell)
     for action, token in zip(actions.actions, actions.tokens, strict=True):
         number = action_ids(tokenizer, actions)[action.name]
         assert ids(tokenizer, token) == [number]
@@ -64,7 +68,7 @@ def test_template_fits_the_parser() -> None:
 
 
 def test_training_is_deterministic(conversations: list[Conversation], tokenizer: Tokenizer) -> None:
-    again = train_tokenizer([rendered(conversation) for conversation in conversations], toy_actions())
+    again = train_tokenizer([(toy_actions(MiniSweAgent.shell), [rendered(each) for each in conversations])])
     assert again.to_str() == tokenizer.to_str()
 
 
@@ -87,3 +91,38 @@ def test_loads_with_transformers_and_without(
     for message in messages:
         message["content"] = message["content"] or ""
     assert loaded.apply_chat_template(messages, tools=conversations[0].tools, tokenize=False) == text
+
+
+def test_a_harness_that_says_much_has_short_prompts(conversations: list[Conversation], tokenizer: Tokenizer) -> None:
+    """Its long lines, the same in every conversation, are one token each, and come back; others are what they were."""
+    prose = [f"{number}. {'Take care of what you are about to do, and say it. ' * 6}" for number in range(12)]
+    told = [
+        Conversation(
+            [{"role": "system", "content": "\n".join(["You work.", *prose])}, *conversation.messages[1:]],
+            conversation.tools,
+            conversation.kind,
+            conversation.module,
+        )
+        for conversation in conversations
+    ]
+    texts = [rendered(conversation) for conversation in told]
+    assert set(prose) <= set(fixed_lines(texts))
+    wordy = train_tokenizer([(toy_actions(MiniSweAgent.shell), texts)])
+    for text, conversation in zip(texts, told, strict=True):
+        assert wordy.decode(ids(wordy, text), skip_special_tokens=False) == text
+        assert all(len(ids(wordy, line)) == 1 for line in prose)
+        plain = Conversation(conversation.messages[1:], conversation.tools, conversation.kind, conversation.module)
+        assert len(ids(wordy, text)) < len(ids(wordy, rendered(plain))) + 50
+    assert fixed_lines([rendered(conversation) for conversation in conversations]) == []
+
+
+def test_what_is_fixed_is_not_varied(conversations: list[Conversation]) -> None:
+    line = f"The modules are {', '.join(MODULES)}, and this is said to everybody who comes here to work. " * 2
+    told = [
+        Conversation([{"role": "system", "content": line}, *conversation.messages[1:]], (), "short_range", "labels")
+        for conversation in conversations
+    ]
+    rng = random.Random(1)
+    for fixed, kept in ((line,), True), ((), False):
+        drawn = [Variations(told, fixed).draw(conversation, rng).messages[0]["content"] for conversation in told]
+        assert all(content == line for content in drawn) is kept

@@ -6,6 +6,8 @@ from pathlib import Path
 from shutil import copytree
 from typing import Any
 
+from harness_adapters.adapter import ToolUse
+from harness_adapters.mini_swe_agent import MiniSweAgent
 from lego_verl.policies.tiny.actions import ActionSet, toy_actions
 from lego_verl.policies.tiny.conversation import Conversation
 from lego_verl.policies.tiny.demonstrator import Demonstrator
@@ -29,7 +31,7 @@ TOOLS = [
 
 def record(task: Task, scratch: Path, *, seed: int, actions: ActionSet | None = None) -> Conversation:
     """One conversation, with commands that really run in a copy of the repository."""
-    actions = actions or toy_actions()
+    actions = actions or toy_actions(MiniSweAgent.shell)
     rng = random.Random(f"{task.name} {seed}")
     demonstrator = Demonstrator(actions, task.metadata["kind"], task.metadata["module"])
     repository = scratch / f"{task.name}-{seed}"
@@ -40,8 +42,10 @@ def record(task: Task, scratch: Path, *, seed: int, actions: ActionSet | None = 
     ]
     for turn in range(8):
         name = demonstrator.choose(messages, rng)
-        command = actions.named(name).command
-        call = {"name": actions.form.tool, "arguments": actions.form.arguments(command)}
+        action = actions.named(name)
+        assert isinstance(action.turn, ToolUse)
+        command = action.turn.arguments["command"]
+        call = {"name": action.turn.name, "arguments": action.arguments}
         messages.append(
             {
                 "role": "assistant",

@@ -24,6 +24,9 @@ from lego_verl.consistency import check_consistency
         (["tasks=harbor"], "lego.tasks.train"),
         (["monitor.display=colourful"], "auto, live or lines"),
         (["sandbox.slots=0"], "lego.sandbox.slots=0"),
+        (["trial.refills=-1"], "lego.trial.refills=-1"),
+        (["guard.min_trained=25"], "lego.guard.min_trained=25.0 is a share"),
+        (["trial.small_group=keep"], "small_group"),
     ],
 )
 def test_refused_in_one_line(overrides: list[str], told: str) -> None:

@@ -1,4 +1,7 @@
-"""Real sandboxes for the tests: bubblewrap, sockets and git, no stand-ins."""
+"""Real sandboxes for the tests: bubblewrap, docker, sockets and git, no stand-ins.
+
+A test that asks for a ``backend``, or for what is made with it, runs on each backend that ``backends_of`` names.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,19 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from every_backend import backends_of
 from sandbox_helpers import Start, git
 
+from sandbox.docker import DockerBackend
+from sandbox.docker_sandbox import DockerSandbox
 from sandbox.local import LocalBackend, LocalSandbox
 from sandbox.sandbox import Image, Limits, Mount, SandboxSpec
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "backend" in metafunc.fixturenames:
+        names = backends_of(metafunc.module.__name__, metafunc.function.__name__)
+        metafunc.parametrize("backend", names, indirect=True)
 
 
 @pytest.fixture
@@ -25,14 +37,16 @@ def open_tmp() -> Iterator[Path]:
 
 
 @pytest.fixture
-def backend(open_tmp: Path) -> LocalBackend:
+def backend(request: pytest.FixtureRequest, open_tmp: Path) -> LocalBackend | DockerBackend:
+    if request.param == "docker":
+        return DockerBackend([request.getfixturevalue("daemon")], scratch=open_tmp / "scratch")
     return LocalBackend(scratch=open_tmp / "scratch")
 
 
 @pytest.fixture
-async def start(backend: LocalBackend) -> AsyncIterator[Start]:
+async def start(backend: LocalBackend | DockerBackend) -> AsyncIterator[Start]:
     """Start sandboxes; they are closed at the end of the test."""
-    started: list[LocalSandbox] = []
+    started: list[LocalSandbox | DockerSandbox] = []
 
     async def start(
         image: Image | None = None,
@@ -41,7 +55,7 @@ async def start(backend: LocalBackend) -> AsyncIterator[Start]:
         limits: Limits | None = None,
         link: Path | None = None,
         mounts: tuple[Mount, ...] = (),
-    ) -> LocalSandbox:
+    ) -> LocalSandbox | DockerSandbox:
         spec = SandboxSpec("test", trial, image or Image(), mounts=mounts, link=link, limits=limits or Limits())
         started.append(await backend.start(spec))
         return started[-1]
@@ -51,14 +65,14 @@ async def start(backend: LocalBackend) -> AsyncIterator[Start]:
 
 
 @pytest.fixture
-async def sandbox(start: Start) -> LocalSandbox:
+async def sandbox(start: Start) -> LocalSandbox | DockerSandbox:
     return await start()
 
 
-@pytest.fixture
-def environment(open_tmp: Path) -> Path:
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Harbor environment folder with a small git repository."""
-    folder = open_tmp / "environment"
+    folder = tmp_path_factory.mktemp("made") / "environment"
     repo = folder / "repo"
     (repo / "pkg").mkdir(parents=True)
     (repo / "calc.py").write_text("def add(a, b):\n    return a - b\n")
@@ -72,3 +86,9 @@ def environment(open_tmp: Path) -> Path:
     git(repo, "commit", "-qm", "base")
     (folder / "Dockerfile").write_text("FROM debian:12\nWORKDIR /testbed\nCOPY repo/ /testbed/\n")
     return folder
+
+
+@pytest.fixture
+def environment(open_tmp: Path, made_once: Path) -> Path:
+    """A copy of it to change. Of what is not changed, a daemon has the image already."""
+    return shutil.copytree(made_once, open_tmp / "environment", symlinks=True)

@@ -15,13 +15,27 @@ from sandbox.local import LocalBackend
 from sandbox.sandbox import SandboxUnavailable
 
 
-async def test_names(tmp_path: Path) -> None:
+async def test_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nothing.sock")
     assert (await choose_backend("local", scratch=tmp_path)).name == "local"
-    assert (await choose_backend("auto")).name in ("local", "docker")
+    assert (await choose_backend("auto")).name == "local"
     with pytest.raises(ValueError, match=r"unknown sandbox 'lokal'; there are auto, local, docker"):
         await choose_backend("lokal")
-    with pytest.raises(SandboxUnavailable, match="docker"):
+    with pytest.raises(SandboxUnavailable, match=r"the docker sandbox cannot be used: .*nothing.sock does not answer"):
         await choose_backend("docker")
+
+
+async def test_auto_takes_docker_where_a_daemon_answers(daemon: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", daemon)
+    assert (await choose_backend("auto")).name == "docker"
+    assert (await choose_backend("docker", hosts=[daemon])).name == "docker"
+
+
+async def test_without_the_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "docker", None)
+    with pytest.raises(SandboxUnavailable, match=r"needs the docker SDK: pip install 'lego_verl\[docker\]'"):
+        await choose_backend("docker")
+    assert (await choose_backend("auto")).name == "local"
 
 
 async def test_no_bwrap(monkeypatch: pytest.MonkeyPatch) -> None:

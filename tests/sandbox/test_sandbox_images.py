@@ -38,6 +38,13 @@ async def test_trials_of_one_image_share_nothing(start: Start, environment: Path
     assert await output(second, "ls -A | wc -l; git status --porcelain") == "6"
 
 
+async def test_what_a_sandbox_begins_with_is_read_once(start: Start, environment: Path) -> None:
+    sandbox = await start(Image(folder=environment))
+    with pytest.raises(SandboxError, match=r"there is no tree, or it has been read"):
+        await sandbox._run(["cat"], 10, reads_tree=True)
+    assert await output(sandbox, "cat calc.py | head -1") == "def add(a, b):"
+
+
 async def test_what_a_dockerfile_may_say(start: Start, environment: Path) -> None:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as tar:
@@ -101,6 +108,11 @@ async def test_a_folder_without_a_dockerfile(backend: LocalBackend, environment:
     (environment / "Dockerfile").unlink()
     with pytest.raises(ImageMissing, match=r"Dockerfile does not exist"):
         await backend.start(SandboxSpec("run", "trial", Image(folder=environment)))
+
+
+async def test_all_that_there_is_is_no_repository(backend: LocalBackend, environment: Path) -> None:
+    with pytest.raises(ImageMissing, match=r"the workdir (is /;|/ cannot be written).*a folder of its own"):
+        await backend.start(SandboxSpec("run", "trial", Image(folder=environment, workdir="/")))
 
 
 async def test_an_image_that_does_not_fit(backend: LocalBackend, environment: Path) -> None:

@@ -126,7 +126,9 @@ for kind in (resource.RLIMIT_CPU, resource.RLIMIT_NOFILE, resource.RLIMIT_AS, re
     "its descriptors, inherited": "find /proc/self/fd -lname 'socket:*' | grep . && echo stolen",
     "its priority": """python3 -c '
 import ctypes, os
-libc = ctypes.CDLL(None)
+def seen():
+    return os.getpriority(os.PRIO_PROCESS, 1), os.sched_getaffinity(1), os.sched_getscheduler(1)
+before = seen()
 for attempt in (
     lambda: os.setpriority(os.PRIO_PROCESS, 1, 19),
     lambda: os.setpriority(os.PRIO_PGRP, 1, 19),
@@ -136,24 +138,25 @@ for attempt in (
 ):
     try:
         attempt()
-        print("stolen")
-    except PermissionError:
-        pass'""",
+    except OSError:
+        pass
+print(seen() != before and "stolen")'""",
 }
 
 
-@pytest.mark.parametrize("attack", _ATTACKS.values(), ids=_ATTACKS.keys())
-async def test_the_keeper_cannot_be_attacked(sandbox: LocalSandbox, attack: str) -> None:
-    done = await sandbox.exec(["bash", "-c", f"({attack}) 2>/dev/null"], deadline=20)
-    assert b"stolen" not in done.output
-    assert not done.timed_out
-    assert await output(sandbox, "echo still $((40 + 2))") == "still 42"
-    await sandbox.put({"/tmp/x": b"x"})
+async def test_the_keeper_cannot_be_attacked(sandbox: LocalSandbox) -> None:
+    for name, attack in _ATTACKS.items():
+        done = await sandbox.exec(["bash", "-c", f"({attack}) 2>/dev/null"], deadline=60)
+        assert b"stolen" not in done.output, name
+        assert not done.timed_out, name
+        assert await output(sandbox, "echo still $((40 + 2))") == "still 42", name
+        await sandbox.put({"/tmp/x": b"x"})
 
 
 async def test_own_limits_and_priority_can_still_be_set(sandbox: LocalSandbox) -> None:
+    before = int(await output(sandbox, "nice"))
     script = "ulimit -n 99 && nice -n 3 taskset -c 0 sh -c 'ulimit -n; nice; ulimit -Hc'"
-    assert await output(sandbox, script) == "99\n3\n0"
+    assert await output(sandbox, script) == f"99\n{min(19, before + 3)}\n0"
 
 
 async def test_the_many_descriptors_of_a_trainer_are_not_handed_down(start: Start) -> None:

@@ -93,18 +93,31 @@ _TRICKS = {
 }
 
 
-@pytest.mark.parametrize("script", _TRICKS.values(), ids=_TRICKS.keys())
-async def test_nothing_done_to_git_hides_a_change(start: Start, environment: Path, script: str) -> None:
+_AGAIN = """
+chmod -R u+rwX /testbed
+find /testbed ~ -mindepth 1 -delete
+rm -f /tmp/all
+cp -a /tmp/kept/. /testbed
+"""
+
+
+async def test_nothing_done_to_git_hides_a_change(start: Start, environment: Path) -> None:
     image = Image(folder=environment)
     agent, fresh = await start(image), await start(image, trial="fresh")
     baseline = await record_baseline(agent)
-    done = await agent.exec(["bash", "-c", f"sed -i 's/a - b/a + b/' calc.py; echo n >new.txt\n{script}"], deadline=30)
-    assert not done.timed_out
-    patch = await take_patch(agent, baseline)
-    await apply_patch(fresh, patch)
-    assert b"a + b" in await fresh.get("/testbed/calc.py")
-    assert await fresh.get("/testbed/new.txt") == b"n\n"
-    assert sorted(await tree(fresh)) == [".gitignore", "calc.py", "link", "new.txt", "pkg/data.bin", "run.sh"]
+    for sandbox in (agent, fresh):
+        await output(sandbox, "cp -a /testbed /tmp/kept")
+    for name, script in _TRICKS.items():
+        await output(agent, f"sed -i 's/a - b/a + b/' calc.py; echo n >new.txt\n{script}")
+        patch = await take_patch(agent, baseline)
+        await apply_patch(fresh, patch)
+        assert b"a + b" in await fresh.get("/testbed/calc.py"), name
+        assert await fresh.get("/testbed/new.txt") == b"n\n", name
+        expected = [".gitignore", "calc.py", "link", "new.txt", "pkg/data.bin", "run.sh"]
+        assert sorted(await tree(fresh)) == expected, name
+        for sandbox in (agent, fresh):
+            again = await sandbox.exec(["bash", "-ec", _AGAIN], deadline=30, cwd="/")
+            assert again.exit_code == 0, (name, again.output)
 
 
 async def test_a_tree_with_translating_attributes(start: Start, environment: Path) -> None:

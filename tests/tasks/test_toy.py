@@ -20,9 +20,8 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> ToyTasks:
 
 
 def hidden_tests_pass(task: Task, repository: Path) -> bool:
-    code = (task.tests / "hidden.py").read_text().replace("/testbed", str(repository))
-    done = subprocess.run([PYTHON, "-I", "-B", "-"], input=code, capture_output=True, text=True, check=False)
-    return done.stdout.splitlines()[-1:] == ["all tests passed"]
+    command = [PYTHON, "-I", "-B", str(task.tests / "questions.py"), str(repository)]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def sources(repository: Path) -> list[Path]:
@@ -107,7 +106,7 @@ def test_repository_is_clean_git_with_passing_visible_tests(toy: ToyTasks) -> No
 
 
 def test_verifier_gives_no_reward_to_code_that_leaves_early(toy: ToyTasks, tmp_path: Path) -> None:
-    """test.sh believes the last line of the tests, not an exit status that the code under test can choose."""
+    """test.sh believes answers, not an exit status that the code under test can choose."""
     task = toy.train[0]
     repository = tmp_path / "testbed"
     shutil.copytree(task.environment / "repo", repository)

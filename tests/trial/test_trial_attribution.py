@@ -15,7 +15,19 @@ from lego_verl.trial.outcome import Outcome, Treatment
 from sandbox.sandbox import ExecResult
 
 CLEAN = ExecResult(exit_code=0, output=b"", dropped_bytes=0, timed_out=False, out_of_memory=False, seconds=1.0)
-FINE = Seen(CLEAN, "finished", turns=3, budget=None, failure="", captured=True, disk_full=False, seconds=60.0)
+FINE = Seen(
+    CLEAN,
+    "finished",
+    turns=3,
+    answered=3,
+    trainable=True,
+    budget=None,
+    failure="",
+    captured=True,
+    disk_full=False,
+    seconds=60.0,
+)
+LATE = replace(CLEAN, exit_code=None, timed_out=True)
 
 
 def blamed(seen: Seen) -> Outcome | None:
@@ -34,6 +46,11 @@ def blamed(seen: Seen) -> Outcome | None:
         ({"ending": "context_overflow"}, Outcome.CONTEXT_OVERFLOW),
         ({"ending": "failed"}, Outcome.HARNESS_FAILED),
         ({"ending": "failed", "disk_full": True}, Outcome.DISK_FULL),
+        # Some harnesses take a reply that was cut for an error, and end on it; one that goes on is not concerned.
+        ({"ending": "failed", "cut": "token_limit"}, Outcome.TOKEN_LIMIT),
+        ({"ending": "failed", "cut": "context_overflow"}, Outcome.CONTEXT_OVERFLOW),
+        ({"ending": "failed", "cut": "token_limit", "disk_full": True}, Outcome.DISK_FULL),
+        ({"ending": "finished", "cut": "token_limit"}, None),
         # A harness that dies of what it was told did not fail by itself.
         ({"ending": "failed", "budget": "turn_limit"}, Outcome.TURN_LIMIT),
         ({"ending": "failed", "budget": "token_limit"}, Outcome.TOKEN_LIMIT),
@@ -42,8 +59,16 @@ def blamed(seen: Seen) -> Outcome | None:
         ({"ending": "finished", "budget": "policy_failed"}, Outcome.POLICY_FAILED),
         ({"captured": False, "failure": "a call was lost"}, Outcome.CAPTURE_INCOMPLETE),
         ({"captured": False, "budget": "turn_limit"}, Outcome.CAPTURE_INCOMPLETE),
-        ({"turns": 0}, Outcome.HARNESS_FAILED),
-        ({"turns": 0, "budget": "policy_failed"}, Outcome.POLICY_FAILED),
+        ({"turns": 0, "answered": 0}, Outcome.HARNESS_FAILED),
+        ({"turns": 0, "answered": 0, "budget": "policy_failed"}, Outcome.POLICY_FAILED),
+        ({"turns": 0, "answered": 0, "budget": "context_overflow"}, Outcome.HARNESS_FAILED),
+        ({"turns": 0, "answered": 0, "result": LATE}, Outcome.HARNESS_FAILED),
+        # Without a reply there is nothing to train, however the harness took it.
+        ({"turns": 1, "answered": 0}, Outcome.HARNESS_FAILED),
+        ({"turns": 1, "answered": 0, "result": LATE}, Outcome.POLICY_FAILED),
+        ({"turns": 4, "result": LATE}, Outcome.TIME_LIMIT),
+        ({"trainable": False}, Outcome.HARNESS_FAILED),
+        ({"trainable": False, "result": LATE}, Outcome.HARNESS_FAILED),
     ],
 )
 def test_who_is_to_blame(seen: dict[str, Any], outcome: Outcome | None) -> None:
@@ -65,6 +90,8 @@ SEEN = st.builds(
     result=RESULTS,
     ending=st.sampled_from(ENDINGS),
     turns=st.integers(0, 2),
+    answered=st.integers(0, 2),
+    trainable=st.booleans(),
     budget=st.sampled_from([None, "turn_limit", "token_limit", "context_overflow", "time_limit", "policy_failed"]),
     failure=st.sampled_from(["", "a reason"]),
     captured=st.booleans(),
@@ -79,7 +106,8 @@ def test_only_a_whole_trial_is_ever_trained(seen: Seen) -> None:
     trained = outcome is None or outcome.treatment is Treatment.TRAIN
     if trained:
         assert seen.captured
-        assert seen.turns > 0
+        assert seen.answered > 0
+        assert seen.trainable
         assert seen.budget != "policy_failed"
         assert not seen.result.out_of_memory
     if trained and not seen.result.timed_out and seen.budget is None:

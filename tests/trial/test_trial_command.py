@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from trial_helpers import MEND, PARSER, RENDERER, SUBMIT, bash, make_task, policy, sandboxes_of, trial, until
 
+from harness_adapters.mini_swe_agent import MiniSweAgent
 from lego_verl.policies.scripted import ScriptedPolicy
 from lego_verl.proxy.budget import Budget
 from lego_verl.proxy.server import ProxyServer
@@ -91,7 +92,7 @@ async def test_an_endpoint_is_any_server_that_speaks_chat_completions(tmp_path: 
         (["policy.script=/nowhere.jsonl"], 2, "/nowhere.jsonl cannot be read"),
         (["policy=endpoint"], 2, "policy.base_url"),
         (["policy=tiny"], 2, "cannot answer without verl"),
-        (["harness.name=nothing"], 1, "harness=nothing: there is no such harness; there are mini_swe_agent"),
+        (["harness.name=nothing"], 1, "harness=nothing: there is no such harness; there are "),
         (["harness.turn_limits=3"], 2, "turn_limit"),
         (["sandbox.backend=nothing"], 2, "nothing"),
     ],
@@ -151,7 +152,7 @@ def test_neither_verl_nor_torch_is_imported() -> None:
 
 
 async def test_a_solution_of_several_files_is_brought_along_in_pieces(mini: Bench, tmp_path: Path) -> None:
-    plain = oracle_script(make_task(tmp_path / "plain"))
+    plain = oracle_script(make_task(tmp_path / "plain"), MiniSweAgent.shell)
     assert plain[1]["tool_calls"][0]["arguments"]["command"] == "set -e\ncd /testbed\necho mended >answer.txt\n"
 
     big = random.Random(1).randbytes(200_000)
@@ -161,7 +162,7 @@ async def test_a_solution_of_several_files_is_brought_along_in_pieces(mini: Benc
         "sums": f"{hashlib.sha256(big).hexdigest()}  /solution/big\n".encode(),
     }
     task = make_task(tmp_path / "big", solution=files)
-    replies = oracle_script(task)
+    replies = oracle_script(task, MiniSweAgent.shell)
     commands = [call["arguments"]["command"] for reply in replies for call in reply["tool_calls"]]
     assert len(commands) > 5
     assert max(len(command) for command in commands) < 100_000

@@ -151,12 +151,6 @@ async def test_a_policy_that_fails(mini: Bench, task: Task) -> None:
     assert "policy_failed" not in str(record.seconds)
 
 
-async def test_a_policy_that_is_slower_than_the_deadline(script: Script, task: Task) -> None:
-    finished = await trial(script("ask"), "it", task, {"text": "late", "delay": 60.0}, limits={"seconds": 1.5})
-    assert finished.record.outcome is Outcome.TIME_LIMIT
-    assert finished.record.calls == 0
-
-
 async def test_a_reply_that_is_cut_in_the_middle_of_a_call_goes_on(mini: Bench, task: Task) -> None:
     finished = await trial(mini, "it", task, bash(MEND, cut=True), bash(MEND), bash(SUBMIT))
     record = finished.record
@@ -240,6 +234,16 @@ async def test_an_adapter_that_raises_is_named(script: Script, task: Task) -> No
     record = (await trial(replace(script("ask"), adapter=Broken("ask")), "it", task)).record
     assert record.outcome is Outcome.HARNESS_FAILED
     assert "the adapter script failed in environment(): KeyError('HOME')" in record.error
+
+
+async def test_an_adapter_whose_files_lie_nowhere_is_named(script: Script, task: Task) -> None:
+    class Broken(ScriptHarness):
+        def files(self, context: Any) -> Any:
+            return {"settings.json": b"{}"}
+
+    record = (await trial(replace(script("ask"), adapter=Broken("ask")), "it", task)).record
+    assert record.outcome is Outcome.HARNESS_FAILED
+    assert "the adapter script failed in files(): ValueError(\"'settings.json' is not" in record.error
 
 
 async def test_a_trial_that_is_cancelled_leaves_nothing(script: Script, task: Task) -> None:

@@ -72,3 +72,12 @@ def test_delays_are_bounded_and_so_is_their_number(outcome: Outcome, attempt: in
     delay = policy.again(outcome, attempt)
     assert (delay is not None) == (outcome.retried and attempt <= retries)
     assert delay is None or 1.0 <= delay <= 7.0
+
+
+def test_the_machine_is_given_more_time() -> None:
+    policy = RetryPolicy(retries=3, first_delay=0.5, max_delay=30.0)
+    assert [policy.again(Outcome.HARNESS_FAILED, attempt) for attempt in (1, 2, 3, 4)] == [0.5, 1.0, 2.0, None]
+    assert [policy.again(Outcome.SANDBOX_LOST, attempt) for attempt in (1, 2, 3, 4)] == [5.0, 10.0, 20.0, None]
+    assert policy.again(Outcome.GRADER_FAILED, 1) == 0.5
+    assert policy.again(Outcome.GRADER_FAILED, 1, machine=True) == 5.0
+    assert policy.again(Outcome.SOLVED, 1, machine=True) is None

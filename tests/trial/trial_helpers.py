@@ -104,6 +104,10 @@ class Watched:
     def scratch(self) -> Any:
         return self.backend.scratch
 
+    @property
+    def shares_usr(self) -> bool:
+        return bool(self.backend.shares_usr)
+
     async def check(self) -> None:
         await self.backend.check()
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from lego_verl.capture.chatml import CHATML_TEMPLATE
 from lego_verl.capture.message import Message, ToolCall
 from lego_verl.capture.template import ChatTemplate
@@ -40,16 +38,6 @@ def as_messages(messages: Sequence[Mapping[str, Any] | Message]) -> list[Message
     return [message if isinstance(message, Message) else _message(message) for message in messages]
 
 
-def commands(messages: Sequence[Message], argument: str) -> list[str]:
-    """The shell commands of all assistant turns so far, in order; turns without one count as an empty command."""
-    found = []
-    for message in messages:
-        if message.role == "assistant":
-            calls = message.tool_calls
-            found.append(_command(calls[0].arguments, argument) if calls else "")
-    return found
-
-
 def _message(message: Mapping[str, Any]) -> Message:
     content = message.get("content") or ""
     if not isinstance(content, str):
@@ -59,12 +47,3 @@ def _message(message: Mapping[str, Any]) -> Message:
         for call in message.get("tool_calls") or ()
     )
     return Message(message["role"], content, "", calls, message.get("tool_call_id") or "")
-
-
-def _command(arguments: str, argument: str) -> str:
-    try:
-        parsed = orjson.loads(arguments)
-    except orjson.JSONDecodeError:
-        return ""
-    value = parsed.get(argument, "") if isinstance(parsed, dict) else ""
-    return value if isinstance(value, str) else ""

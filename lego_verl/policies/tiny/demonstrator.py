@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lego_verl.capture.message import Message
-from lego_verl.policies.tiny.actions import ActionSet, names_of
-from lego_verl.policies.tiny.conversation import as_messages, commands
+from lego_verl.policies.tiny.actions import Action, ActionSet, names_of
+from lego_verl.policies.tiny.conversation import as_messages
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Demonstrator:
 
     def distribution(self, messages: Sequence[Mapping[str, Any] | Message]) -> dict[str, float]:
         """Probability of each next action (by name; they sum to 1), after these messages."""
-        argument = self.actions.form.argument
-        done = [self.actions.of_command(command) for command in commands(as_messages(messages), argument)]
+        said = [message for message in as_messages(messages) if message.role == "assistant"]
+        done = [self.actions.of_message(message) for message in said]
         names = [action.name for action in done if action is not None]
         habits, right = self.habits, f"show_{self.module}"
         if any(name.startswith("edit_") for name in names):
@@ -67,11 +67,9 @@ class Demonstrator:
         found = self.distribution(messages)
         return rng.choices(list(found), weights=list(found.values()))[0]
 
-    def reply(self, messages: Sequence[Mapping[str, Any] | Message], rng: random.Random) -> dict[str, Any]:
-        """The next action as a reply of a scripted policy."""
-        command = self.actions.named(self.choose(messages, rng)).command
-        form = self.actions.form
-        return {"tool_calls": [{"name": form.tool, "arguments": {form.argument: command}}]}
+    def act(self, messages: Sequence[Mapping[str, Any] | Message], rng: random.Random) -> Action:
+        """The next action."""
+        return self.actions.named(self.choose(messages, rng))
 
 
 def _favour(names: Sequence[str], right: str, share: float, whole: float) -> dict[str, float]:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from lego_verl.policies.tiny.actions import ActionSet, toy_actions
+from lego_verl.policies.tiny.actions import ActionSet
 from lego_verl.policies.tiny.conversation import Conversation, rendered
 from lego_verl.policies.tiny.demonstrator import Habits
 from lego_verl.policies.tiny.model_card import model_card
 from lego_verl.policies.tiny.samples import Sample, Sampler
-from lego_verl.policies.tiny.tokenizer import END, PAD, action_ids, save_tokenizer, train_tokenizer
+from lego_verl.policies.tiny.tokenizer import END, PAD, action_ids, fixed_lines, save_tokenizer, train_tokenizer
 from lego_verl.policies.tiny.vary import Variations
 
 if TYPE_CHECKING:
@@ -23,6 +23,16 @@ if TYPE_CHECKING:
 Kind = Literal["dense", "moe"]
 VARIED = 0.9
 """Share of the warm start's samples that are variations of what was recorded."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What was recorded of one harness."""
+
+    actions: ActionSet
+    """What the vocabulary holds as whole tokens; the conversations may use no others."""
+    conversations: Sequence[Conversation]
+    """One or two of every task that is trained on; see ``Demonstrator``."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +47,11 @@ class MadePolicy:
 
 
 def make_tiny_policy(
-    conversations: Sequence[Conversation],
+    recorded: Sequence[Recorded],
     out: Path,
     *,
     seed: int,
     kind: Kind = "dense",
-    actions: ActionSet | None = None,
     habits: Habits | None = None,
     settings: WarmStart | None = None,
 ) -> MadePolicy:
@@ -52,9 +61,8 @@ def make_tiny_policy(
     files on the same machine.
 
     Args:
-        conversations: one or two of every task that is trained on; see ``Demonstrator``.
+        recorded: of every harness that the policy is to work in.
         out: made if need be; its files are replaced.
-        actions: what the vocabulary holds as whole tokens; the conversations may use no others.
         habits: the demonstrator's; the policy learns its probabilities in the situations that were recorded.
         settings: of the warm start.
 
@@ -64,20 +72,25 @@ def make_tiny_policy(
     from lego_verl.policies.tiny.model import build_model
     from lego_verl.policies.tiny.warm_start import WarmStart, warm_start
 
-    if not conversations:
+    if not recorded or not all(each.conversations for each in recorded):
         raise ValueError("a tiny policy is made from recorded conversations, and there is none")
-    actions, habits = actions or toy_actions(), habits or Habits()
-    tokenizer = train_tokenizer([rendered(conversation) for conversation in conversations], actions)
-    sampler, variations = Sampler(tokenizer, actions, habits), Variations(conversations)
-    for conversation in conversations:
-        sampler.sample(conversation)
+    habits = habits or Habits()
+    texts = [[rendered(conversation) for conversation in each.conversations] for each in recorded]
+    tokenizer = train_tokenizer([(each.actions, some) for each, some in zip(recorded, texts, strict=True)])
+    drawn: list[tuple[Conversation, Sampler, Variations]] = []
+    for each, some in zip(recorded, texts, strict=True):
+        sampler = Sampler(tokenizer, each.actions, habits)
+        variations = Variations(each.conversations, fixed_lines(some))
+        for conversation in each.conversations:
+            sampler.sample(conversation)
+            drawn.append((conversation, sampler, variations))
 
     def draw(rng: random.Random) -> Sample:
-        conversation = rng.choice(conversations)
+        conversation, sampler, variations = rng.choice(drawn)
         return sampler.sample(variations.draw(conversation, rng) if rng.random() < VARIED else conversation)
 
     end, pad = tokenizer.token_to_id(END), tokenizer.token_to_id(PAD)
-    said = [*action_ids(tokenizer, actions).values(), end]
+    said = [*dict.fromkeys(id for each in recorded for id in action_ids(tokenizer, each.actions).values()), end]
     size = tokenizer.get_vocab_size()
     model = build_model(kind, vocab_size=size, said=said, end_id=end, pad_id=pad, seed=seed)
     losses = warm_start(model, draw, seed=seed, settings=settings or WarmStart())
@@ -90,8 +103,8 @@ def make_tiny_policy(
         seed=seed,
         parameters=made.parameters,
         vocabulary=made.vocabulary,
-        actions=actions,
-        conversations=len(conversations),
+        actions=[each.actions for each in recorded],
+        conversations=len(drawn),
         habits=habits,
     )
     (out / "README.md").write_text(card)

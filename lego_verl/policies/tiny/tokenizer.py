@@ -7,7 +7,7 @@ It is written as a folder that transformers' ``AutoTokenizer`` loads and as a ``
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -18,18 +18,28 @@ from lego_verl.policies.tiny.actions import ActionSet
 PAD, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 SPECIAL = (PAD, START, END)
 MAX_CONTEXT = 2048
+_LONG, _MUCH = 120, 3000
+"""Characters of a line, and of all such lines together, from which on they are tokens."""
 
 # Words with the blank before them, numbers digit by digit, runs of signs, blanks and line ends apart: a line end
 # is always a token of its own, which verl's builder for ChatML models relies on.
 _SPLIT = Regex(r"\n| ?[A-Za-z_]+| ?\d| ?[^\sA-Za-z_\d]+| +(?=\s)| +|[^\S\n]+")
 
 
-def train_tokenizer(texts: Iterable[str], actions: ActionSet, *, merges: int = 768) -> Tokenizer:
+def train_tokenizer(recorded: Sequence[tuple[ActionSet, Sequence[str]]], *, merges: int = 768) -> Tokenizer:
     """Train on rendered conversations. Deterministic.
 
-    The ids are: special tokens, bytes and merges, then the actions in their order. An action's token is ordinary
-    text (not "special"): decoding writes the whole tool call, and encoding the tool call gives the token back.
+    The ids are: special tokens, bytes and merges, then the actions in their order, then ``fixed_lines``. An action's
+    token is ordinary text (not "special"): decoding writes the whole tool call, and encoding the tool call gives the
+    token back.
+
+    Args:
+        recorded: of each harness, its actions and the conversations in which they were used.
     """
+    texts = [text for _, some in recorded for text in some]
+    # What harnesses have in common is one token for all.
+    tokens = dict.fromkeys(token for actions, _ in recorded for token in actions.tokens)
+    tokens |= dict.fromkeys(line for _, some in recorded for line in fixed_lines(some))
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -38,7 +48,7 @@ def train_tokenizer(texts: Iterable[str], actions: ActionSet, *, merges: int = 7
         ]
     )
     tokenizer.decoder = decoders.ByteLevel()
-    plain = [_without(text, (*SPECIAL, *actions.tokens)) for text in texts]
+    plain = [_without(text, (*SPECIAL, *tokens)) for text in texts]
     trainer = trainers.BpeTrainer(
         vocab_size=len(SPECIAL) + 256 + merges,
         special_tokens=list(SPECIAL),
@@ -46,8 +56,25 @@ def train_tokenizer(texts: Iterable[str], actions: ActionSet, *, merges: int = 7
         show_progress=False,
     )
     tokenizer.train_from_iterator(plain, trainer)
-    tokenizer.add_tokens([AddedToken(token, normalized=False, special=False) for token in actions.tokens])
+    tokenizer.add_tokens([AddedToken(token, normalized=False, special=False) for token in tokens])
     return tokenizer
+
+
+def fixed_lines(texts: Sequence[str]) -> list[str]:
+    """Long lines that every conversation of a harness has, where there is much of them: its own prose, and its tools.
+
+    As one token each, the prompt of a harness that says a great deal is as short as that of one that says little. A
+    tiny policy can do nothing with such prose but know it again. What differs from trial to trial is in no such line.
+    """
+    common = set.intersection(*(set(_lines(text)) for text in texts)) if texts else set()
+    lines = [line for line in dict.fromkeys(_lines(texts[0])) if line in common and len(line) >= _LONG] if texts else []
+    return lines if sum(map(len, lines)) >= _MUCH else []
+
+
+def _lines(text: str) -> list[str]:
+    for token in SPECIAL:
+        text = text.replace(token, "\n")
+    return text.split("\n")
 
 
 def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:

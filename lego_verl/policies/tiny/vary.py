@@ -22,10 +22,12 @@ _WORD = re.compile(r"[A-Za-z_]{3,}")
 class Variations:
     """Draws variations of the conversations given."""
 
-    def __init__(self, conversations: Sequence[Conversation]) -> None:
+    def __init__(self, conversations: Sequence[Conversation], fixed: Sequence[str] = ()) -> None:
+        """``fixed``: lines that are never varied (see ``tokenizer.fixed_lines``)."""
+        self._fixed = frozenset(fixed)
         words_of_task: dict[str, set[str]] = {}
         for conversation in conversations:
-            words = words_of_task.setdefault(_text(conversation.messages[1]), set())
+            words = words_of_task.setdefault(_question(conversation), set())
             for message in conversation.messages:
                 words.update(_WORD.findall(_text(message)))
         counts = Counter(word for words in words_of_task.values() for word in words)
@@ -36,14 +38,27 @@ class Variations:
         modules = dict(zip(MODULES, rng.sample(MODULES, len(MODULES)), strict=True))
         words = modules | {word: rng.choice(self.rare) for word in self.rare}
 
+        def line(text: str) -> str:
+            return text if text in self._fixed else _WORD.sub(lambda match: words.get(match[0], match[0]), text)
+
         def other(text: str) -> str:
-            return _WORD.sub(lambda match: words.get(match[0], match[0]), text)
+            return "\n".join(map(line, text.split("\n")))
 
         def command(text: str) -> str:
             return _WORD.sub(lambda match: modules.get(match[0], match[0]), text)
 
         messages = [_changed(message, other, command) for message in conversation.messages]
         return Conversation(messages, conversation.tools, conversation.kind, modules[conversation.module])
+
+
+def _question(conversation: Conversation) -> str:
+    """All that was said before the policy's first turn."""
+    said = []
+    for message in conversation.messages:
+        if message["role"] == "assistant":
+            break
+        said.append(_text(message))
+    return "\n".join(said)
 
 
 def _text(message: Mapping[str, Any]) -> str:

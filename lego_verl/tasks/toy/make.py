@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,19 +16,15 @@ from lego_verl.tasks.toy import wording
 from lego_verl.tasks.toy.fillers import FILLERS
 from lego_verl.tasks.toy.git_repository import git_folder
 from lego_verl.tasks.toy.kinds import KINDS
-from lego_verl.tasks.toy.snippet import Check, Kind, Snippet
+from lego_verl.tasks.toy.snippet import Kind, Snippet
+from sandbox import questions
 
 _DOCKERFILE = "FROM python:3.11\nCOPY repo /testbed\nWORKDIR /testbed\n"
 _SOLVE = "#!/bin/sh\nset -e\ncd /testbed\ngit apply /solution/reference.patch\n"
 _TEST = """#!/bin/sh
-# The verdict is what the tests print at their very end: code under test that leaves early says nothing.
+# The repository's code is asked for values, in a process that does not know the right ones: see questions.py.
 mkdir -p /logs/verifier
-here=$(dirname "$0")
-if [ "$(cd /testbed && python3 -I -B "$here/hidden.py" | tail -n 1)" = "all tests passed" ]; then
-    echo 1 > /logs/verifier/reward.txt
-else
-    echo 0 > /logs/verifier/reward.txt
-fi
+if python3 -I -B "$(dirname "$0")/questions.py" /testbed; then echo 1; else echo 0; fi > /logs/verifier/reward.txt
 """
 
 
@@ -103,7 +100,11 @@ def _task(
     return TaskFiles(
         instruction=wording.write_report(report, symptom=bug.symptom, module=module, package=package),
         environment={"Dockerfile": _DOCKERFILE.encode()} | {f"repo/{name}": data for name, data in repository.items()},
-        tests={"test.sh": _TEST.encode(), "hidden.py": _hidden_tests(package, modules).encode()},
+        tests={
+            "test.sh": _TEST.encode(),
+            questions.FILE: _questions(package, modules).encode(),
+            "questions.py": Path(questions.__file__).read_bytes(),
+        },
         solution={
             "solve.sh": _SOLVE.encode(),
             "reference.patch": _patch(path, planted.source(), planted.source(kind)).encode(),
@@ -142,13 +143,12 @@ def _imports(package: str, modules: Sequence[_Module]) -> str:
     )
 
 
-def _cases(modules: Sequence[_Module], pick: str) -> str:
+def _cases(modules: Sequence[_Module]) -> str:
     lines = []
     for module in modules:
         for snippet in module.snippets:
-            checks: tuple[Check, ...] = snippet.weak if pick == "weak" else snippet.weak + snippet.strong
             lines.append(f"    def test_{snippet.function}(self):\n")
-            lines += [f"        self.assertEqual({expression}, {value!r})\n" for expression, value in checks]
+            lines += [f"        self.assertEqual({expression}, {value!r})\n" for expression, value in snippet.weak]
             lines.append("\n")
     return "".join(lines)
 
@@ -156,17 +156,20 @@ def _cases(modules: Sequence[_Module], pick: str) -> str:
 def _visible_tests(package: str, modules: Sequence[_Module]) -> str:
     return (
         f"import unittest\n\n{_imports(package, modules)}\n\nclass Basics(unittest.TestCase):\n"
-        f"{_cases(modules, 'weak')}\nif __name__ == '__main__':\n    unittest.main()\n"
+        f"{_cases(modules)}\nif __name__ == '__main__':\n    unittest.main()\n"
     )
 
 
-def _hidden_tests(package: str, modules: Sequence[_Module]) -> str:
-    return (
-        f"import sys\nimport unittest\n\nsys.path.insert(0, '/testbed/src')\n{_imports(package, modules)}\n\n"
-        f"class Hidden(unittest.TestCase):\n{_cases(modules, 'strong')}\n"
-        "done = unittest.main(exit=False).result\n"
-        "print('all tests passed' if done.wasSuccessful() and done.testsRun else 'some tests failed')\n"
-    )
+def _questions(package: str, modules: Sequence[_Module]) -> str:
+    """The hidden tests: expressions, and what they must be (see ``sandbox.questions``)."""
+    pairs = [
+        [expression, repr(value)]
+        for module in modules
+        for snippet in module.snippets
+        for expression, value in snippet.weak + snippet.strong
+    ]
+    content = {"path": ["src"], "imports": _imports(package, modules).splitlines(), "questions": pairs}
+    return json.dumps(content, indent=1) + "\n"
 
 
 def _patch(path: str, before: str, after: str) -> str:

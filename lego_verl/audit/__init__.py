@@ -1,0 +1,1 @@
+"""``python -m lego_verl.audit RUN``: looks through a finished run's trials for attempts to cheat."""

@@ -1,0 +1,1 @@
+"""``python -m lego_verl.evaluate``: one policy over several harnesses and budgets."""

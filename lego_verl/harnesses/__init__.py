@@ -1,0 +1,1 @@
+"""Harness runtimes ahead of a run: built, listed, cleared up."""

@@ -1,0 +1,1 @@
+"""``python -m lego_verl.reap``: removes what dead runs left, and nothing else."""

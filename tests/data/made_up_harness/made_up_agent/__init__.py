@@ -1,0 +1,1 @@
+"""A harness that is made up, and its adapter."""

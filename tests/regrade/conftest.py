@@ -1,0 +1,33 @@
+"""A run of one task."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from regrade_helpers import make_run, make_task
+
+from lego_verl.monitor.run_folder import RunFolder
+from lego_verl.tasks.task import Task
+
+
+@pytest.fixture
+def open_tmp() -> Iterator[Path]:
+    """A temporary folder that other users may enter: tests are mounted from it. (pytest's own is private.)"""
+    folder = Path(tempfile.mkdtemp(prefix="lego-test-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def task(open_tmp: Path) -> Task:
+    return make_task(open_tmp / "tasks/mend")
+
+
+@pytest.fixture
+def run(open_tmp: Path, task: Task) -> RunFolder:
+    return make_run(open_tmp / "mine", task)
