@@ -16,7 +16,6 @@ import contextlib
 import os
 import shutil
 import statistics
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -24,9 +23,6 @@ from pathlib import Path
 
 import psutil
 from aiohttp import web
-
-# Before this folder, where a file has the name of the package "sandbox".
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from harness_adapters.adapter import HarnessAdapter, HarnessContext
 from harness_adapters.registry import adapter_names, load_adapter

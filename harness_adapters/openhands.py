@@ -19,7 +19,7 @@ SDK_VERSION, CLI_VERSION = "1.58.2", "1.16.0"
 _HERE = Path(__file__).parent
 _PACKAGES: Mapping[str, Sequence[str]] = json.loads((_HERE / "openhands_packages.json").read_text())
 """All that each driver declares, less what it imports only when it is told to (browser-use, lmnr, tom-swe, fakeredis):
-300 MB instead of 550, and no search of pip's for versions that agree, which takes it half an hour."""
+300 MB instead of 550, and no search of pip's for versions that agree, which goes on for many minutes."""
 Driver = Literal["sdk", "cli"]
 Terminal = Literal["subprocess", "tmux", "auto"]
 _LAUNCHERS: Mapping[str, str] = {"sdk": "openhands_run", "cli": "openhands_headless"}

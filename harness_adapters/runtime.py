@@ -29,7 +29,7 @@ from harness_adapters.interpreter import Interpreter, copy_interpreter, find_int
 
 MOUNTED_AT = "/opt/lego/harness"
 """Where a runtime is seen inside a sandbox."""
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a sandbox costs, beside the bare docker SDK in the same run: ``python benchmarks/sandbox.py [--rounds 8]``.
+"""What a sandbox costs, beside the bare docker SDK in the same run: ``python benchmarks/sandboxes.py [--rounds 8]``.
 
 The floor does with the SDK's own calls what the docker backend does: a container with the same settings from the same
 image, started, one exec that copies the repository to its place and answers; what is compared takes turns. The local
@@ -28,9 +28,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-# Before this folder, where this file has the package's name.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from docker_daemon import docker_url
 
