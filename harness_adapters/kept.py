@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness_adapters.runtime import lock_of
+from harness_adapters.runtime import lock_of, use_of
 
 
 @dataclass(frozen=True)
@@ -44,31 +45,35 @@ def half_built(cache: Path) -> list[Path]:
 
 def in_use(folder: Path) -> bool:
     """Whether a process on this machine uses or builds the runtime."""
-    try:
-        with lock_of(folder).open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except FileNotFoundError:
-        return False
-    return False
+    with contextlib.ExitStack() as held:
+        return not all(_take(held, lock) for lock in (lock_of(folder), use_of(folder)) if lock.exists())
 
 
 def remove_runtime(folder: Path) -> bool:
-    """Remove a runtime and return True; or return False when somebody uses it.
+    """Remove a runtime and return True; or return False when somebody uses or builds it.
 
     Raises:
         OSError: when it may not be removed.
     """
-    with lock_of(folder).open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    with contextlib.ExitStack() as held:
+        if not all(_take(held, lock) for lock in (lock_of(folder), use_of(folder))):
             return False
         # Out of sight first: what is half removed must not be taken for a runtime.
         dying = folder.with_name(f".{folder.name}-removed")
         folder.rename(dying)
         shutil.rmtree(dying)
+    return True
+
+
+def _take(held: contextlib.ExitStack, lock: Path) -> bool:
+    """Hold a lock alone for as long as ``held`` lasts; False when somebody else has it."""
+    if not lock.exists():
+        lock.touch()
+    file = held.enter_context(lock.open("rb"))
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
     return True
 
 

@@ -97,13 +97,22 @@ def runtime_folder(runtime: Runtime, cache: Path, *, share_usr: bool = True) -> 
 
 
 def lock_of(folder: Path) -> Path:
-    """The lock of a runtime's folder: who builds or removes it holds it alone, who uses it with others."""
+    """The lock of a runtime's folder, held by who builds or removes it."""
     return folder.with_name(f"{folder.name}.lock")
 
 
+def use_of(folder: Path) -> Path:
+    """The lock of which all who use a runtime hold a share, and who removes it the whole.
+
+    Another one than that of building: a runtime whose folder somebody has deleted is built again at once, although
+    there are processes that go on using what was there.
+    """
+    return folder.with_name(f"{folder.name}.use")
+
+
 async def _use(folder: Path) -> IO[bytes] | None:
-    """Take a share of the lock; None when the folder was removed before that."""
-    lock = lock_of(folder)
+    """Take a share of the lock of use; None when the folder was removed before that."""
+    lock = use_of(folder)
     if not lock.exists():
         lock.touch()
     file = lock.open("rb")

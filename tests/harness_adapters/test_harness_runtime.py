@@ -53,7 +53,7 @@ def leftovers(cache: Path) -> list[str]:
     return sorted(
         path.name
         for path in (cache / "runtimes").iterdir()
-        if path.suffix != ".lock" and not (path / "runtime.json").exists()
+        if path.suffix not in (".lock", ".use") and not (path / "runtime.json").exists()
     )
 
 
