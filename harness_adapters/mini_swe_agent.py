@@ -48,6 +48,7 @@ _NEEDED = (
 """All that mini imports when its model class is the thin one: 40 MB instead of 550. What it declares besides
 (litellm, datasets, openai, textual) serves other model classes and commands."""
 _CLASSES = {"thin": "mini_thin_model.ThinModel", "litellm": "litellm"}
+_LAUNCHER = ("harness_path.py", "mini_launch.py", "mini_thin_model.py")
 _ENDINGS: Mapping[int, Ending] = {0: "finished", 43: "gave_up", 44: "turn_limit", 45: "context_overflow"}
 """By the exit codes of ``inside/mini_launch.py``."""
 
@@ -83,9 +84,9 @@ class MiniSweAgent(HarnessAdapter):
             name=f"mini-swe-agent-{VERSION}-{self._model_class}",
             packages=(f"mini-swe-agent=={VERSION}", *(_NEEDED if thin else ("litellm==1.110.2",))),
             dependencies=not thin,
-            files={name: (_HERE / "inside" / name).read_text() for name in ("mini_launch.py", "mini_thin_model.py")},
+            files={name: (_HERE / "inside" / name).read_text() for name in _LAUNCHER},
             warm=(
-                "import mini_launch, minisweagent.run.mini, minisweagent.agents.interactive, "
+                "import mini_launch, harness_path, minisweagent.run.mini, minisweagent.agents.interactive, "
                 f"minisweagent.environments.local, rich.traceback\n{model}"
             ),
         )

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,3 +47,12 @@ def made_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
     install = [sys.executable, "-m", "pip", "install", *offline, "--target", scratch / "target", scratch / "source"]
     subprocess.run(install, check=True)
     return scratch / "target"
+
+
+@pytest.fixture
+def open_tmp() -> Iterator[Path]:
+    """A temporary folder that other users may enter: tests are mounted from it. (pytest's own is private.)"""
+    folder = Path(tempfile.mkdtemp(prefix="lego-test-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)

@@ -1,14 +1,10 @@
 """Starts mini-swe-agent's own command line from the runtime, and says by its exit code how the agent ended.
 
 (mini's own code is 0 however the agent ended, and of a long output the end may be cut.)
-
-The interpreter runs with ``-S -E``, so that neither the machine's packages nor the repository's
-environment reach the harness, and the harness's packages never reach the commands of the agent.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 import traceback
 
@@ -21,18 +17,9 @@ EXIT_CODES = {
 """By mini's exit status, or the name of what it raised; anything else is 1. ``MiniSweAgent.ending`` knows them."""
 
 
-def prepare() -> None:
-    """Make the runtime importable, and give the agent's commands the environment that they would have had."""
-    runtime = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:0] = [os.path.join(runtime, "site"), runtime]
-    outer = os.environ.pop("LEGO_OUTER_LD_LIBRARY_PATH", None)  # of a runtime that brings its interpreter
-    if outer:
-        os.environ["LD_LIBRARY_PATH"] = outer
-    elif outer is not None:
-        os.environ.pop("LD_LIBRARY_PATH", None)
-
-
 def main() -> int:
+    from harness_path import prepare  # beside this file, in the runtime
+
     prepare()
     from minisweagent.run.mini import app
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,15 +11,6 @@ import pytest
 from docker_daemon import DockerDaemon
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "trial"))
-
-
-@pytest.fixture
-def open_tmp() -> Iterator[Path]:
-    """A temporary folder that other users may enter: tests are mounted from it. (pytest's own is private.)"""
-    folder = Path(tempfile.mkdtemp(prefix="lego-test-"))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="module")

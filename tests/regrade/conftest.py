@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,15 +9,6 @@ from regrade_helpers import make_run, make_task
 
 from lego_verl.monitor.run_folder import RunFolder
 from lego_verl.tasks.task import Task
-
-
-@pytest.fixture
-def open_tmp() -> Iterator[Path]:
-    """A temporary folder that other users may enter: tests are mounted from it. (pytest's own is private.)"""
-    folder = Path(tempfile.mkdtemp(prefix="lego-test-"))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
 
 
 @pytest.fixture

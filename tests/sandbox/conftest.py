@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -25,15 +24,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "backend" in metafunc.fixturenames:
         names = backends_of(metafunc.module.__name__, metafunc.function.__name__)
         metafunc.parametrize("backend", names, indirect=True)
-
-
-@pytest.fixture
-def open_tmp() -> Iterator[Path]:
-    """A temporary folder that other users may enter (pytest's own may not be)."""
-    folder = Path(tempfile.mkdtemp(prefix="lego-test-"))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
 
 
 @pytest.fixture
