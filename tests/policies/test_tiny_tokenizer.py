@@ -14,7 +14,7 @@ from lego_verl.capture.parser import HermesParser, check_parser
 from lego_verl.capture.template import ChatTemplate
 from lego_verl.policies.tiny.actions import toy_actions
 from lego_verl.policies.tiny.conversation import Conversation, as_messages, rendered
-from lego_verl.policies.tiny.tokenizer import END, SPECIAL, action_ids, fixed_lines, save_tokenizer, train_tokenizer
+from lego_verl.policies.tiny.tokenizer import END, SPECIAL, action_ids, fixed_passages, save_tokenizer, train_tokenizer
 from lego_verl.policies.tiny.vary import Variations
 from lego_verl.tasks.toy.wording import MODULES
 
@@ -94,26 +94,31 @@ def test_loads_with_transformers_and_without(
 
 
 def test_a_harness_that_says_much_has_short_prompts(conversations: list[Conversation], tokenizer: Tokenizer) -> None:
-    """Its long lines, the same in every conversation, are one token each, and come back; others are what they were."""
-    prose = [f"{number}. {'Take care of what you are about to do, and say it. ' * 6}" for number in range(12)]
+    """What it says in every conversation is a token for each passage, and comes back; actions stay what they were."""
+    prose = [f"{number}. {'Take care of what you are about to do, and say it. ' * 3}" for number in range(12)]
+    before, after = "\n".join(["- Work.", "", *prose]), "\n".join(reversed(prose))
     told = [
         Conversation(
-            [{"role": "system", "content": "\n".join(["You work.", *prose])}, *conversation.messages[1:]],
+            [{"role": "system", "content": f"{before}\nTrial {number}.\n{after}"}, *conversation.messages[1:]],
             conversation.tools,
             conversation.kind,
             conversation.module,
         )
-        for conversation in conversations
+        for number, conversation in enumerate(conversations)
     ]
     texts = [rendered(conversation) for conversation in told]
-    assert set(prose) <= set(fixed_lines(texts))
+    assert before in fixed_passages(texts)
+    assert any(passage.startswith(after) for passage in fixed_passages(texts))
     wordy = train_tokenizer([(toy_actions(MiniSweAgent.shell), texts)])
+    assert len(ids(wordy, before)) == 1
+    said = set(action_ids(wordy, toy_actions(MiniSweAgent.shell)).values())
     for text, conversation in zip(texts, told, strict=True):
         assert wordy.decode(ids(wordy, text), skip_special_tokens=False) == text
-        assert all(len(ids(wordy, line)) == 1 for line in prose)
         plain = Conversation(conversation.messages[1:], conversation.tools, conversation.kind, conversation.module)
-        assert len(ids(wordy, text)) < len(ids(wordy, rendered(plain))) + 50
-    assert fixed_lines([rendered(conversation) for conversation in conversations]) == []
+        assert len(ids(wordy, text)) < len(ids(wordy, rendered(plain))) + 20
+        turns = sum(message["role"] == "assistant" for message in conversation.messages)
+        assert sum(token in said for token in ids(wordy, text)) == turns
+    assert fixed_passages([rendered(conversation) for conversation in conversations]) == []
 
 
 def test_what_is_fixed_is_not_varied(conversations: list[Conversation]) -> None:

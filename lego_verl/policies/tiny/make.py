@@ -14,7 +14,7 @@ from lego_verl.policies.tiny.conversation import Conversation, rendered
 from lego_verl.policies.tiny.demonstrator import Habits
 from lego_verl.policies.tiny.model_card import model_card
 from lego_verl.policies.tiny.samples import Sample, Sampler
-from lego_verl.policies.tiny.tokenizer import END, PAD, action_ids, fixed_lines, save_tokenizer, train_tokenizer
+from lego_verl.policies.tiny.tokenizer import END, PAD, action_ids, fixed_passages, save_tokenizer, train_tokenizer
 from lego_verl.policies.tiny.vary import Variations
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def make_tiny_policy(
     drawn: list[tuple[Conversation, Sampler, Variations]] = []
     for each, some in zip(recorded, texts, strict=True):
         sampler = Sampler(tokenizer, each.actions, habits)
-        variations = Variations(each.conversations, fixed_lines(some))
+        variations = Variations(each.conversations, fixed_passages(some))
         for conversation in each.conversations:
             sampler.sample(conversation)
             drawn.append((conversation, sampler, variations))

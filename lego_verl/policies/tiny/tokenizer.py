@@ -7,6 +7,7 @@ It is written as a folder that transformers' ``AutoTokenizer`` loads and as a ``
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,7 +20,7 @@ PAD, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 SPECIAL = (PAD, START, END)
 MAX_CONTEXT = 2048
 _LONG, _MUCH = 120, 3000
-"""Characters of a line, and of all such lines together, from which on they are tokens."""
+"""Characters of a passage, and of all of them together, from which on they are tokens."""
 
 # Words with the blank before them, numbers digit by digit, runs of signs, blanks and line ends apart: a line end
 # is always a token of its own, which verl's builder for ChatML models relies on.
@@ -29,7 +30,7 @@ _SPLIT = Regex(r"\n| ?[A-Za-z_]+| ?\d| ?[^\sA-Za-z_\d]+| +(?=\s)| +|[^\S\n]+")
 def train_tokenizer(recorded: Sequence[tuple[ActionSet, Sequence[str]]], *, merges: int = 768) -> Tokenizer:
     """Train on rendered conversations. Deterministic.
 
-    The ids are: special tokens, bytes and merges, then the actions in their order, then ``fixed_lines``. An action's
+    The ids are: special tokens, bytes and merges, then the actions in their order, then ``fixed_passages``. An action's
     token is ordinary text (not "special"): decoding writes the whole tool call, and encoding the tool call gives the
     token back.
 
@@ -39,7 +40,7 @@ def train_tokenizer(recorded: Sequence[tuple[ActionSet, Sequence[str]]], *, merg
     texts = [text for _, some in recorded for text in some]
     # What harnesses have in common is one token for all.
     tokens = dict.fromkeys(token for actions, _ in recorded for token in actions.tokens)
-    tokens |= dict.fromkeys(line for _, some in recorded for line in fixed_lines(some))
+    tokens |= dict.fromkeys(passage for _, some in recorded for passage in fixed_passages(some))
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -60,21 +61,37 @@ def train_tokenizer(recorded: Sequence[tuple[ActionSet, Sequence[str]]], *, merg
     return tokenizer
 
 
-def fixed_lines(texts: Sequence[str]) -> list[str]:
-    """Long lines that every conversation of a harness has, where there is much of them: its own prose, and its tools.
+def fixed_passages(texts: Sequence[str]) -> list[str]:
+    """Long passages, of whole lines, that a harness says in every conversation, where there is much of them: its own
+    prose, and its tools.
 
     As one token each, the prompt of a harness that says a great deal is as short as that of one that says little. A
-    tiny policy can do nothing with such prose but know it again. What differs from trial to trial is in no such line.
+    tiny policy can do nothing with such prose but know it again. What differs from trial to trial is in no passage,
+    and neither is a role or anything that the policy said.
     """
-    common = set.intersection(*(set(_lines(text)) for text in texts)) if texts else set()
-    lines = [line for line in dict.fromkeys(_lines(texts[0])) if line in common and len(line) >= _LONG] if texts else []
-    return lines if sum(map(len, lines)) >= _MUCH else []
+    if not texts:
+        return []
+    found: list[str] = []
+    for turn in re.split("|".join(map(re.escape, SPECIAL)), texts[0]):
+        role, *lines = turn.split("\n")
+        if role != "assistant":
+            found += _shared(lines, texts[1:])
+    passages = [passage for passage in dict.fromkeys(found) if len(passage) >= _LONG]
+    return passages if sum(map(len, passages)) >= _MUCH else []
 
 
-def _lines(text: str) -> list[str]:
-    for token in SPECIAL:
-        text = text.replace(token, "\n")
-    return text.split("\n")
+def _shared(lines: Sequence[str], texts: Sequence[str]) -> list[str]:
+    """Runs of these lines, as long as may be, that stand in each of the texts; none begins or ends with an empty one."""
+    runs: list[str] = []
+    begin = 0
+    while begin < len(lines):
+        end, run = begin, ""
+        while end < len(lines) and all("\n".join(lines[begin : end + 1]) in text for text in texts):
+            end += 1
+            run = "\n".join(lines[begin:end])
+        runs.append(run.strip("\n"))
+        begin = max(end, begin + 1)
+    return runs
 
 
 def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
