@@ -81,7 +81,7 @@ def fixed_passages(texts: Sequence[str]) -> list[str]:
 
 
 def _shared(lines: Sequence[str], texts: Sequence[str]) -> list[str]:
-    """Runs of these lines, as long as may be, that stand in each of the texts; none begins or ends with an empty one."""
+    """Runs of these lines, as long as may be, that stand in every text; none begins or ends with an empty one."""
     runs: list[str] = []
     begin = 0
     while begin < len(lines):
