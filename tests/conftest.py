@@ -22,7 +22,11 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Harnesses that are large to install run where they are asked for."""
+    """Harnesses that are large to install run where they are asked for. Of several workers (``pytest -n 2``), one has
+    all training runs, and every other file is one worker's: what is made for a file, or for the runs, is made once."""
+    for item in items:
+        training = item.get_closest_marker("loop") is not None
+        item.add_marker(pytest.mark.xdist_group("training" if training else str(item.path)))
     if "harness_live" in (config.option.markexpr or ""):
         return
     for item in items:
