@@ -122,12 +122,20 @@ def test_a_harness_that_says_much_has_short_prompts(conversations: list[Conversa
 
 
 def test_what_is_fixed_is_not_varied(conversations: list[Conversation]) -> None:
-    line = f"The modules are {', '.join(MODULES)}, and this is said to everybody who comes here to work. " * 2
+    """Whole passages stay, also where a message has only the beginning of one and the tools are the rest of it."""
+    prose = "\n".join(
+        f"{name.title()}: of {name} and {', '.join(MODULES)} this is said to all. " * 9 for name in MODULES
+    )
     told = [
-        Conversation([{"role": "system", "content": line}, *conversation.messages[1:]], (), "short_range", "labels")
+        Conversation(
+            [{"role": "system", "content": prose}, *conversation.messages[1:]], conversation.tools, "", "labels"
+        )
         for conversation in conversations
     ]
+    (passage,) = fixed_passages([rendered(conversation) for conversation in told])
+    assert passage.startswith(prose)
+    assert len(passage) > len(prose)
     rng = random.Random(1)
-    for fixed, kept in ((line,), True), ((), False):
-        drawn = [Variations(told, fixed).draw(conversation, rng).messages[0]["content"] for conversation in told]
-        assert all(content == line for content in drawn) is kept
+    for fixed, kept in ((passage,), True), ((), False):
+        drawn = [Variations(told, fixed).draw(conversation, rng) for conversation in told]
+        assert all(passage in rendered(conversation) for conversation in drawn) is kept

@@ -23,9 +23,9 @@ class Variations:
     """Draws variations of the conversations given."""
 
     def __init__(self, conversations: Sequence[Conversation], fixed: Sequence[str] = ()) -> None:
-        """``fixed``: passages that are never varied (see ``tokenizer.fixed_passages``)."""
-        # Longest first: a passage may begin as another does.
-        self._fixed = re.compile("|".join(map(re.escape, sorted(fixed, key=len, reverse=True))) or "(?!)")
+        """``fixed``: passages whose lines are never varied (see ``tokenizer.fixed_passages``)."""
+        # Line by line: a passage may be more than a message has, since the template writes the tools below its text.
+        self._fixed = frozenset(line for passage in fixed for line in passage.split("\n"))
         words_of_task: dict[str, set[str]] = {}
         for conversation in conversations:
             words = words_of_task.setdefault(_question(conversation), set())
@@ -39,12 +39,11 @@ class Variations:
         modules = dict(zip(MODULES, rng.sample(MODULES, len(MODULES)), strict=True))
         words = modules | {word: rng.choice(self.rare) for word in self.rare}
 
-        def varied(text: str) -> str:
-            return _WORD.sub(lambda match: words.get(match[0], match[0]), text)
+        def line(text: str) -> str:
+            return text if text in self._fixed else _WORD.sub(lambda match: words.get(match[0], match[0]), text)
 
         def other(text: str) -> str:
-            kept = [*self._fixed.findall(text), ""]
-            return "".join(varied(part) + fixed for part, fixed in zip(self._fixed.split(text), kept, strict=True))
+            return "\n".join(map(line, text.split("\n")))
 
         def command(text: str) -> str:
             return _WORD.sub(lambda match: modules.get(match[0], match[0]), text)
