@@ -57,6 +57,8 @@ class RunConfig:
 @dataclass
 class HarnessConfig:
     name: str = MISSING
+    model_name: str = "policy"
+    """What it is told that its model is called. Some say it in their prompts, and some behave by it."""
     turn_limit: int = 30
     """Calls of a trial, at most."""
     token_limit: int = 100_000

@@ -73,10 +73,14 @@ async def record_demonstrations(
     *,
     each: int,
     seed: int,
+    model_name: str,
     limits: TrialLimits,
     progress: Callable[[], None],
 ) -> list[Conversation]:
     """Run ``each`` trials of every task with the demonstrator in the policy's place; nothing is graded twice.
+
+    Args:
+        model_name: as in training, or a harness that tells its model its name would say something else there.
 
     Raises:
         DemonstrationError: when the harness, not the demonstrator, failed, with its error.
@@ -93,7 +97,7 @@ async def record_demonstrations(
             bench,
             trial=f"demonstration-{task.name}-{number}",
             task=task,
-            policy=ScriptedPolicy(recorder, renderer=renderer, parser=parser),
+            policy=ScriptedPolicy(recorder, renderer=renderer, parser=parser, model=model_name),
             renderer=renderer,
             parser=parser,
             sampling=Sampling(),

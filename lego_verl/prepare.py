@@ -124,6 +124,7 @@ async def make_policy(
                     actions,
                     each=each,
                     seed=lego.run.seed,
+                    model_name=lego.harness.model_name,
                     limits=trial_limits(lego, context=_BYTES),
                     progress=lambda: progress.advance(bar),
                 )

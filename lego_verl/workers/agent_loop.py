@@ -66,7 +66,7 @@ class HarnessAgentLoop(AgentLoopBase):
         bench = host.bench(step, split, task.name)
         policy = VerlPolicy(
             self.server_manager,
-            model=str(self.config.actor_rollout_ref.model.path),
+            model=host.lego.harness.model_name,
             eos_ids=self._eos_ids(),
             seconds=host.limits.seconds,
         )
