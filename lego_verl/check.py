@@ -56,7 +56,14 @@ def verl_accepts(config: DictConfig) -> None:
     try:
         for part in _TYPED_PARTS:
             omega_conf_to_dataclass(OmegaConf.select(config, part))
-        validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
+        validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=False)
+        if need_critic(config):
+            # Without its model, which verl would open: it may be made later, or be far away.
+            critic = OmegaConf.to_container(config.critic, resolve=True)
+            assert isinstance(critic, dict)
+            del critic["model"]
+            processes = config.trainer.n_gpus_per_node * config.trainer.nnodes
+            omega_conf_to_dataclass(OmegaConf.create(critic)).validate(processes, config.data.train_batch_size)
     except (AssertionError, ValueError, TypeError, KeyError, AttributeError, InstantiationException) as error:
         cause = error.__cause__ if isinstance(error, InstantiationException) and error.__cause__ else error
         message = str(cause).strip().splitlines()

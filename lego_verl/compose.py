@@ -24,6 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from harness_adapters.registry import adapter_names
 from lego_verl.config import ConfigError, LegoConfig
+from lego_verl.router_replay import wire_router_replay
 
 # By place, not by import: a folder called `recipes` where the command is run would be taken for the package.
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
@@ -102,6 +103,7 @@ def compose_recipe(overrides: Sequence[str], *, config_name: str = "config") -> 
             raise ConfigError(_one_line(error, config_name)) from error
     if OmegaConf.select(config, "actor_rollout_ref.rollout.agent") is not None:
         config.actor_rollout_ref.rollout.agent.agent_loop_config_path = str(AGENT_LOOPS)
+        wire_router_replay(config)
     return config
 
 

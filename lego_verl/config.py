@@ -38,6 +38,19 @@ class SmallGroup(Enum):
     refill = "refill"
 
 
+class RouterReplay(Enum):
+    disabled = "disabled"
+    R3 = "R3"
+
+
+class Tokens(Enum):
+    npz = "npz"
+    """As they were written: a file a trial."""
+    parquet = "parquet"
+    """A file a step; all verbs that read a trial find it there."""
+    drop = "drop"
+
+
 class Repeat(Enum):
     none = "none"
     last = "last"
@@ -114,6 +127,9 @@ class PolicyConfig:
     family: Family = Family.dense
     """Of ``tiny``."""
     tool_parser: str = "hermes"
+    padded_vocabulary: bool = False
+    """Whether the rows of the model's vocabulary beyond the tokenizer's are known to have no probability. An engine
+    that leaves them out (vLLM under verl) then samples from what the trainer computes with them."""
     base_url: str | None = None
     api_key: str | None = None
     script: str | None = None
@@ -152,6 +168,9 @@ class TrialConfig:
     """Of ``refill``: further trials that one group may be given."""
     version_span: int | None = None
     """Weight updates that may lie between a trial's first token and its last; one with more is dropped as stale."""
+    pause_seconds: float = 0.0
+    """Wall time that a trial may stand still while the policy is updated, where steps overlap: it is added to the
+    harness's, and to what one reply may take. A step's update, times the updates that a trial may live through."""
     grading_seconds: float = 300.0
     start_seconds: float = 300.0
     """Wall time in which a sandbox must start."""
@@ -162,16 +181,51 @@ class GuardConfig:
     """What stops a run: a step on which one of these fails is not trained."""
 
     min_pearson: float = 0.999
-    """Correlation of token probabilities between rollout and trainer; 0 switches it off."""
+    """Correlation of the probabilities of tokens that the trainer's own weights sampled, between rollout and trainer;
+    0 switches it off. Tokens of older weights do not count."""
+    min_effective_share: float = 0.1
+    """Effective sample size of the importance weights between rollout and trainer, as a share of the loss tokens, of
+    whichever weights; 0 switches it off."""
     min_trained: float = 0.25
     """Share of a step's trials that must be left to train when the others are dropped."""
     require_proof: bool = True
     """Provenance and context of every loss token, 100 % each."""
-    probe: bool = True
-    """After every weight sync both engines score a fixed sequence."""
-    probe_tolerance: float = 1e-3
+    canary: bool = True
+    """After every weight sync both engines score fixed sequences: they must agree, and have moved alike."""
+    canary_tolerance: float | None = None
+    """Largest difference of log-probabilities, root mean square, in nats; None: 0.0001 of a rollout in float32, else
+    0.2."""
     shuffle_rewards: bool = False
     """The control experiment: rewards are handed to the wrong trials, and nothing should be learnt."""
+
+
+@dataclass
+class CorrectionConfig:
+    """What is taken for granted of the difference between rollout and trainer; the correction itself is verl's
+    ``algorithm.rollout_correction``."""
+
+    log_ratio_std: float | None = None
+    """Standard deviation, over tokens with loss, of log(trainer's probability / rollout's). None: what
+    ``lego_verl/importance.py`` assumes of the rollout's number format and of the lag. A run measures it."""
+    min_effective_share: float = 0.25
+    """Least effective sample size, as a share of the trials, that importance weights of whole sequences may have."""
+
+
+@dataclass
+class Retention:
+    """What becomes of the files of a trial when its step is old."""
+
+    steps: int = 50
+    """The newest steps, which are left as they are."""
+    every: int = 0
+    """Of the older ones every so many are left as they are, too; 0: none."""
+    tokens: Tokens = Tokens.parquet
+    calls: bool = True
+    """What was asked and answered, as text. Without it a trial can neither be replayed, proved, nor exported."""
+    logs: bool = True
+    """What harness and grader printed."""
+    patches: bool = True
+    """Without it a trial cannot be graded again."""
 
 
 @dataclass
@@ -180,6 +234,7 @@ class MonitorConfig:
     """``live`` (a table that is redrawn), ``lines`` (a line a step), or ``auto`` by the terminal."""
     keep_trials: bool = True
     """Write a folder for every trial: patch, logs, calls, tokens."""
+    keep: Retention = field(default_factory=Retention)
 
 
 @dataclass
@@ -192,6 +247,11 @@ class LegoConfig:
     capture: CaptureConfig = field(default_factory=CaptureConfig)
     trial: TrialConfig = field(default_factory=TrialConfig)
     guard: GuardConfig = field(default_factory=GuardConfig)
+    correction: CorrectionConfig = field(default_factory=CorrectionConfig)
+    router_replay: RouterReplay = RouterReplay.disabled
+    """``R3``: the experts that were chosen when a token was sampled are those that it is trained with. Sets what
+    records them (``actor_rollout_ref.rollout.enable_rollout_routing_replay``) and what replays them (the
+    ``router_replay.mode`` of the actor's engine)."""
     monitor: MonitorConfig = field(default_factory=MonitorConfig)
 
 

@@ -5,8 +5,17 @@ from __future__ import annotations
 from omegaconf import DictConfig
 from omegaconf.errors import InterpolationKeyError, MissingMandatoryValue
 
+from lego_verl.algorithm_check import (
+    CRITIC,
+    check_correction,
+    check_critic,
+    check_dynamic_sampling,
+    check_sampled_distribution,
+)
 from lego_verl.config import ConfigError, LegoConfig
 from lego_verl.harness_mix import check_mix
+from lego_verl.importance import check_importance
+from lego_verl.model_check import check_model_folder
 from lego_verl.recipe_tasks import KINDS
 from lego_verl.router_replay import check_router_replay
 
@@ -32,13 +41,21 @@ def check_consistency(config: DictConfig, lego: LegoConfig) -> None:
     check_mix(lego.harness)
     _at_least(1, "lego.sandbox.slots", lego.sandbox.slots)
     _at_least(0, "lego.trial.retries", lego.trial.retries)
-    _at_least(2, "actor_rollout_ref.rollout.n", rollout.n, "trials of a task are compared")
+    if config.algorithm.adv_estimator == CRITIC:
+        _at_least(1, "lego.trial.min_group", lego.trial.min_group)
+    else:
+        _at_least(2, "actor_rollout_ref.rollout.n", rollout.n, "trials of a task are compared")
+        _at_least(2, "lego.trial.min_group", lego.trial.min_group, "a group of one has no baseline")
     _at_least(0, "lego.trial.refills", lego.trial.refills)
     if not 0 <= lego.guard.min_trained <= 1:
         raise ConfigError(f"lego.guard.min_trained={lego.guard.min_trained} is a share, from 0 to 1")
-    _at_least(2, "lego.trial.min_group", lego.trial.min_group, "a group of one has no baseline")
     check_loss_weight(config)
+    check_dynamic_sampling(config)
     check_router_replay(config, lego)
+    check_sampled_distribution(config)
+    check_correction(config, lego)
+    check_importance(config, lego)
+    check_model_folder(config, lego)
     if actor.ppo_mini_batch_size > config.data.train_batch_size:
         raise ConfigError(
             f"actor_rollout_ref.actor.ppo_mini_batch_size={actor.ppo_mini_batch_size} is more than "
@@ -73,11 +90,12 @@ def check_loss_weight(config: DictConfig) -> None:
     """
     algorithm, actor = config.algorithm, config.actor_rollout_ref.actor
     loss, mode = actor.policy_loss.loss_mode, actor.loss_agg_mode
-    if algorithm.adv_estimator not in TRIAL_ESTIMATORS:
+    if algorithm.adv_estimator not in (*TRIAL_ESTIMATORS, CRITIC):
         raise ConfigError(
             f"algorithm.adv_estimator={algorithm.adv_estimator} counts segments, not trials: take one of "
-            f"{', '.join(TRIAL_ESTIMATORS)}"
+            f"{', '.join(TRIAL_ESTIMATORS)}, {CRITIC}"
         )
+    check_critic(config)
     if algorithm.use_kl_in_reward:
         raise ConfigError(
             "algorithm.use_kl_in_reward=true charges a trial for its last segment only: take "
@@ -98,11 +116,12 @@ def check_loss_weight(config: DictConfig) -> None:
 
 def _weighs_segments(config: DictConfig) -> None:
     """The mode in which segments have weights; these reach verl's policy loss and nothing beside it."""
-    actor, correction = config.actor_rollout_ref.actor, config.algorithm.rollout_correction
+    actor = config.actor_rollout_ref.actor
+    loss = actor.policy_loss.loss_mode
     beyond = {
         "actor_rollout_ref.actor.use_kl_loss": actor.use_kl_loss,
         "actor_rollout_ref.actor.entropy_coeff": actor.entropy_coeff,
-        "algorithm.rollout_correction.bypass_mode": correction and correction.get("bypass_mode", False),
+        "actor_rollout_ref.actor.policy_loss.loss_mode": loss if loss == "bypass_mode" else None,
     }
     for key, value in beyond.items():
         if value:

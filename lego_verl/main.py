@@ -19,6 +19,7 @@ from rich.console import Console
 from lego_verl.compose import compose_recipe, show_recipe
 from lego_verl.config import ConfigError, LegoConfig, typed
 from lego_verl.consistency import check_consistency
+from lego_verl.model_check import check_model_folder
 from lego_verl.monitor.display import Display, summary
 from lego_verl.monitor.memory import PeakMemory
 from lego_verl.monitor.run_folder import RunFolder, keep_steps_up_to
@@ -86,6 +87,7 @@ def train(config: DictConfig, lego: LegoConfig, run: RunFolder, console: Console
     clear_dead_runs()
     console.print(f"run [bold]{run.path}[/bold]", soft_wrap=True)
     asyncio.run(prepare(config, lego, run, console))
+    check_model_folder(config, lego)
     resumed_from = run.last_checkpoint()
     for path in (run.metrics, run.heldout, run.events):
         if path.exists():

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from docker_daemon import docker_url
 
+_WHERE_ASKED_FOR = {"harness_live": "installs a large harness", "algorithms": "trains with each for minutes"}
+
 
 def pytest_configure() -> None:
     """Take SIGINT as usual: who is started in the background of a script inherits that it is ignored, and so would
@@ -22,16 +24,14 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Harnesses that are large to install run where they are asked for. Of several workers (``pytest -n 2``), one has
+    """What takes long runs where its marker is asked for. Of several workers (``pytest -n 2``), one has
     all training runs, and every other file is one worker's: what is made for a file, or for the runs, is made once."""
     for item in items:
         training = item.get_closest_marker("loop") is not None
         item.add_marker(pytest.mark.xdist_group("training" if training else str(item.path)))
-    if "harness_live" in (config.option.markexpr or ""):
-        return
-    for item in items:
-        if item.get_closest_marker("harness_live"):
-            item.add_marker(pytest.mark.skip(reason="installs a large harness; to run it: pytest -m harness_live"))
+        for marker, why in _WHERE_ASKED_FOR.items():
+            if item.get_closest_marker(marker) and marker not in (config.option.markexpr or ""):
+                item.add_marker(pytest.mark.skip(reason=f"{why}; to run it: pytest -m {marker}"))
 
 
 @pytest.fixture(scope="session")

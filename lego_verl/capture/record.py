@@ -4,7 +4,7 @@ A folder holds two files. ``calls.jsonl`` begins with a header (format, splits, 
 with, the text of every id that occurs) and has one line a call: what was asked beyond what its segment held, the reply,
 and where its tokens are. ``tokens.npz`` holds the arrays: per segment ``prompt_ids, response_ids, response_mask,
 logprobs, versions, routes`` as ``<name>_<index>``, and of all calls in order ``call_ids, call_logprobs,
-call_versions``.
+call_versions``. Those of a run's old steps may be in a file a step instead: see ``token_table``.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from lego_verl.capture.proof import Lost, Proof, prove
 from lego_verl.capture.segment import TrainingSegment
 from lego_verl.capture.session import Asked, SessionCapture
 from lego_verl.capture.split import Split
+from lego_verl.capture.token_table import read_arrays, table_of
 
 FORMAT = 1
 _ARRAYS = ("prompt_ids", "response_ids", "response_mask", "logprobs", "versions")
@@ -181,8 +182,7 @@ def read_recording(folder: Path) -> Recording:
     """
     try:
         lines = [orjson.loads(line) for line in (folder / "calls.jsonl").read_bytes().splitlines()]
-        with np.load(folder / "tokens.npz") as file:
-            arrays = dict(file)
+        arrays = _arrays(folder)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise RecordingError(f"{folder} holds no readable recording: {error}") from error
     try:
@@ -193,6 +193,14 @@ def read_recording(folder: Path) -> Recording:
         if isinstance(error, RecordingError):
             raise
         raise RecordingError(f"{folder} holds a recording that is not whole: {error!r}") from error
+
+
+def _arrays(folder: Path) -> dict[str, np.ndarray]:
+    """From the trial's own file, or from its step's where old steps were put together."""
+    if not (folder / "tokens.npz").exists() and (table := table_of(folder)).exists():
+        return read_arrays(table, folder.name)
+    with np.load(folder / "tokens.npz") as file:
+        return dict(file)
 
 
 def _read(header: dict[str, Any], lines: Sequence[dict[str, Any]], arrays: dict[str, np.ndarray]) -> Recording:

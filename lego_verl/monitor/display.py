@@ -10,9 +10,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from lego_verl.monitor.disk import disk_trouble
 from lego_verl.monitor.view import RunView
 
 _SOLVED, _FAILED = "green", "yellow"
+_DISK_SECONDS = 5.0
+"""Between two looks at how full the disk is."""
 
 
 class Display:
@@ -28,6 +31,7 @@ class Display:
         self._view, self._console = view, console
         self._total_steps, self._trials = total_steps, trials
         self._started = time.monotonic()
+        self._trouble, self._looked = "", float("-inf")
         self._live = Live(console=console, refresh_per_second=4, transient=False) if style == "live" else None
 
     def __enter__(self) -> Display:
@@ -43,17 +47,28 @@ class Display:
     def refresh(self) -> None:
         """Read what is new and show it."""
         finished = self._view.update()
+        self._look_at_disk()
         if self._live is not None:
             self._live.update(Group(self._table(), self._now()))
             return
         for step in finished:
             self._console.print(_line(step, self._total_steps), highlight=False, soft_wrap=True)
 
+    def _look_at_disk(self) -> None:
+        if time.monotonic() - self._looked < _DISK_SECONDS:
+            return
+        self._looked, before = time.monotonic(), self._trouble
+        self._trouble = disk_trouble(self._view.run)
+        if self._trouble and not before and self._live is None:
+            self._console.print(Text(f"! {self._trouble}", style="bold red"), soft_wrap=True)
+
     def _table(self) -> RenderableType:
         return steps_table(self._view.steps[-20:])
 
     def _now(self) -> RenderableType:
         now = self._view.now
+        if self._trouble:
+            return Text(f"! {self._trouble}", style="bold red")
         if now.step == 0 and not now.running and not now.outcomes:
             return Text(f"starting verl ({time.monotonic() - self._started:.0f} s) …", style="dim")
         done = sum(now.outcomes.values())

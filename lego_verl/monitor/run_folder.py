@@ -13,10 +13,13 @@ runs/<name>/
     checkpoints/         verl's checkpoints
     regrade.jsonl        one line a trial that was graded again
     audit.jsonl          what an audit found
+    store.sqlite         the run store: trials, calls, metrics, events (store_schema.py); made again from the rest
+    tokens/              token arrays of old steps, a Parquet file each (store_tokens.py)
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -56,6 +59,14 @@ class RunFolder:
         return self.path / "events.jsonl"
 
     @property
+    def store(self) -> Path:
+        return self.path / "store.sqlite"
+
+    @property
+    def tokens(self) -> Path:
+        return self.path / "tokens"
+
+    @property
     def trials(self) -> Path:
         return self.path / "trials"
 
@@ -89,23 +100,32 @@ class RunFolder:
 
 
 def append_line(path: Path, record: Mapping[str, Any]) -> None:
-    """Append one JSON line in one write, so that several processes can share a file."""
+    """Append one JSON line in one write, so that several processes can share a file.
+
+    Raises:
+        OSError: when it cannot be written, or not wholly.
+    """
     line = json.dumps(record, separators=(",", ":"), default=_plain) + "\n"
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        os.write(descriptor, line.encode())
+        data = line.encode()
+        if os.write(descriptor, data) < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
     finally:
         os.close(descriptor)
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Records of a JSON-lines file; a last line that was cut by a crash is left out."""
+    """Records of a JSON-lines file; a line that was cut, by a crash or a full disk, is left out."""
     if not path.exists():
         return
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             if line.endswith("\n"):
-                yield json.loads(line)
+                try:
+                    yield json.loads(line)
+                except ValueError:
+                    continue
 
 
 def keep_steps_up_to(path: Path, step: int) -> None:

@@ -27,7 +27,10 @@ class Follower:
                 if not line.endswith(b"\n"):
                     return  # still being written
                 self._offset += len(line)
-                yield json.loads(line)
+                try:
+                    yield json.loads(line)
+                except ValueError:
+                    continue  # cut where the disk was full
 
 
 @dataclass
@@ -52,6 +55,7 @@ class RunView:
             Follower(run.events),
             Follower(run.heldout),
         )
+        self.run = run
         self.steps: list[dict[str, Any]] = []
         self.heldout: list[dict[str, Any]] = []
         self.now = Now()

@@ -69,6 +69,7 @@ def trial_limits(lego: LegoConfig, *, context: int) -> TrialLimits:
         context=context,
         seconds=lego.harness.seconds,
         grading_seconds=lego.trial.grading_seconds,
+        pause_seconds=lego.trial.pause_seconds,
         version_span=lego.trial.version_span,
     )
 

@@ -26,6 +26,8 @@ class TrialLimits:
     reply_share: float = 0.5
     """Share of the harness's wall time that one reply may take. A policy that takes longer hangs: that is its own
     failure, and must not come out as an agent that ran out of time."""
+    pause_seconds: float = 0.0
+    """Wall time that a trial may stand still while the policy is updated; it is added to the two above, which go on."""
     version_span: int | None = None
     """Weight updates between the first sampled token and the last; a trial with more is dropped as stale."""
 
@@ -35,4 +37,4 @@ class TrialLimits:
         A verdict may take two sandboxes (see ``sandbox.control``), and each ``start_seconds`` to start.
         """
         grading = 2 * (start_seconds + self.grading_seconds)
-        return start_seconds + self.seconds + gradings * grading + _AROUND_SECONDS
+        return start_seconds + self.seconds + self.pause_seconds + gradings * grading + _AROUND_SECONDS

@@ -68,7 +68,7 @@ async def run_trial(
             turns=limits.turns,
             tokens=limits.tokens,
             context=limits.context,
-            reply_seconds=limits.reply_share * min(limits.seconds, task.agent_timeout),
+            reply_seconds=limits.reply_share * min(limits.seconds, task.agent_timeout) + limits.pause_seconds,
         ),
         end_status=bench.adapter.end_status,
         reasoning=reasoning,

@@ -110,7 +110,7 @@ class RunningTrial:
             runtime=MOUNTED_AT,
             python=self.bench.python,
             turn_limit=self.limits.turns,
-            seconds=min(self.limits.seconds, self.task.agent_timeout),
+            seconds=min(self.limits.seconds, self.task.agent_timeout) + self.limits.pause_seconds,
         )
 
     async def _run_harness(self, sandbox: Sandbox, context: HarnessContext) -> ExecResult:

@@ -9,22 +9,26 @@ from typing import Any, TypeVar
 
 import numpy as np
 import ray
+import torch
 from pydantic import ConfigDict
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
 from lego_verl.capture.segment import TrainingSegment
 from lego_verl.deadline import deadline
+from lego_verl.monitor.keep import keep_trial
 from lego_verl.policies.policy import Sampling
 from lego_verl.trial.from_recipe import untrained_splits
 from lego_verl.trial.ledger import LedgerError
 from lego_verl.trial.outcome import Treatment
-from lego_verl.trial.record import TrialRecord, write_trial
+from lego_verl.trial.record import TrialRecord
 from lego_verl.trial.refill import run_refilled
 from lego_verl.trial.retries import RetryPolicy, run_retried
 from lego_verl.trial.run import FinishedTrial, run_trial
+from lego_verl.workers.alignment_batch import version_runs
 from lego_verl.workers.host import TrialHost, host_of, task_of
 from lego_verl.workers.policy import VerlPolicy
 from lego_verl.workers.renderer import VerlRenderer
+from lego_verl.workers.router_replay.rows import UNRECORDED, UNRECORDED_BYTE
 from lego_verl.workers.run_ledger import ACTOR_NAME, LEDGER_SECONDS
 
 T = TypeVar("T")
@@ -68,7 +72,7 @@ class HarnessAgentLoop(AgentLoopBase):
             self.server_manager,
             model=host.lego.harness.model_name,
             eos_ids=self._eos_ids(),
-            seconds=host.limits.seconds,
+            seconds=host.limits.seconds + host.limits.pause_seconds,
         )
         sampling = Sampling(
             temperature=float(sampling_params["temperature"]),
@@ -77,7 +81,7 @@ class HarnessAgentLoop(AgentLoopBase):
         )
 
         async def attempt(trial: str, number: int) -> FinishedTrial:
-            await told(host.ledger.started.remote(step, split, trial, task.name, number))
+            await told(host.ledger.started.remote(step, split, trial, task.name, number, group))
             return await run_trial(
                 bench,
                 trial=f"{step}-{trial}-a{number}",
@@ -100,9 +104,8 @@ class HarnessAgentLoop(AgentLoopBase):
             retries = RetryPolicy(retries=host.lego.trial.retries)
             finished = await run_retried(partial(attempt, trial), retries, on_retry=again)
             finished = replace(finished, record=replace(finished.record, trial=trial))
-            if host.lego.monitor.keep_trials:
-                write_trial(host.run.trial(step, trial), finished)
-            await told(host.ledger.finished.remote(step, split, finished.record.as_dict()))
+            rows = keep_trial(host.run.trial(step, trial) if host.lego.monitor.keep_trials else None, finished)
+            await told(host.ledger.finished.remote(step, split, finished.record.as_dict(), rows))
             return finished
 
         async def refill(lost: FinishedTrial, trial: str) -> bool:
@@ -140,13 +143,27 @@ class SegmentOutput(AgentLoopOutput):
     response_ids: np.ndarray
     response_mask: np.ndarray
     response_logprobs: np.ndarray
+    routed_experts: np.ndarray | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """verl's, but for routes: those stay of one byte where they came so, and keep the marks of rows that were not
+        recorded. verl would pad them with zeros, which are experts too."""
+        routes, self.routed_experts = self.routed_experts, None
+        try:
+            fields: dict[str, Any] = super().as_dict()
+        finally:
+            self.routed_experts = routes
+        if routes is not None:
+            fields["routed_experts"] = torch.from_numpy(routes)
+        return fields
 
 
 def outputs(record: TrialRecord, segments: Sequence[TrainingSegment], *, routed: bool) -> list[AgentLoopOutput]:
     """One ``AgentLoopOutput`` a segment, each with the trial's reward.
 
     Args:
-        routed: hand over expert routes, shape (prompt + response, layers, top_k) after verl's padding.
+        routed: hand over expert routes, shape (prompt + response, layers, top_k); the last row, of a token that never
+            went through the model, is marked as not recorded.
     """
     return [
         SegmentOutput(
@@ -154,7 +171,7 @@ def outputs(record: TrialRecord, segments: Sequence[TrainingSegment], *, routed:
             response_ids=segment.response_ids,
             response_mask=segment.response_mask,
             response_logprobs=segment.logprobs,
-            routed_experts=segment.routes if routed else None,
+            routed_experts=_whole(segment) if routed else None,
             reward_score=record.reward,
             num_turns=record.calls,
             metrics=AgentLoopMetrics(
@@ -164,6 +181,7 @@ def outputs(record: TrialRecord, segments: Sequence[TrainingSegment], *, routed:
             ),
             extra_fields={
                 "reward_extra_info": {"solved": float(record.outcome.value == "solved")},
+                "harness": record.harness,
                 **_versions(segment),
             },
         )
@@ -171,7 +189,23 @@ def outputs(record: TrialRecord, segments: Sequence[TrainingSegment], *, routed:
     ]
 
 
-def _versions(segment: TrainingSegment) -> dict[str, int]:
-    """The weight versions that the segment's loss tokens were sampled by, in verl's names."""
+def _whole(segment: TrainingSegment) -> np.ndarray | None:
+    """Routes with a row for every token of the segment, of one byte or two an index."""
+    routes = segment.routes
+    if routes is None:
+        return None
+    if routes.dtype not in (np.uint8, np.int16):
+        routes = routes.astype(np.int16)  # of four bytes, as an engine may send them; torch knows no uint16
+    missing = len(segment.ids) - len(routes)
+    mark = UNRECORDED_BYTE if routes.dtype == np.uint8 else UNRECORDED
+    return np.pad(routes, ((0, missing), (0, 0), (0, 0)), constant_values=mark)
+
+
+def _versions(segment: TrainingSegment) -> dict[str, Any]:
+    """The weight versions that sampled the segment's loss tokens: the span in verl's names, and of each token."""
     sampled = segment.versions[np.asarray(segment.response_mask, dtype=bool)]
-    return {"min_global_steps": int(sampled.min()), "max_global_steps": int(sampled.max())}
+    return {
+        "min_global_steps": int(sampled.min()),
+        "max_global_steps": int(sampled.max()),
+        "version_runs": version_runs(sampled),
+    }

@@ -24,9 +24,17 @@ steps are what they would be: ``mini_batches.py`` sees to that. And F is set: wi
 of whichever micro-batch a row is in, and ``consistency.py`` refuses that.
 
 The weight goes in as ``rollout_is_weights``, by which every policy loss of verl multiplies its tokens' loss after
-clipping and before the aggregation. It does not reach verl's KL and entropy terms, nor the losses of bypass mode:
+clipping and before the aggregation. It does not reach verl's KL and entropy terms, nor the loss ``bypass_mode``:
 ``consistency.py`` refuses them where ``w_s`` is not 1. Where it is 1 they are whole as well. What is defined over a
 sequence stays defined over a segment: the ratio of ``gspo``, and rollout correction of level ``sequence``.
+
+**With a critic** (``gae``) the advantage is of a token. verl puts the trial's reward on the last token of each of its
+segments and goes back from there within the segment. Without discount (``gamma=1``) and with ``lam=1`` a token's
+advantage is the reward less the token's value, in whatever segment it stands: split and whole are the same. With
+``lam < 1`` they differ at a seam, where an unsplit trial bootstraps from the value of what follows and a segment has
+the reward instead; both estimate the same. With ``gamma < 1`` the reward would be discounted from the end of the
+segment, and ``algorithm_check.py`` refuses that. Advantages are whitened over tokens, which are the same either way.
+The critic's loss has no weights: ``token-mean`` needs none, and ``seq-mean-token-mean`` is refused.
 """
 
 from __future__ import annotations

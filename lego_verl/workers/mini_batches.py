@@ -84,8 +84,8 @@ def whole_trials(
 
 
 class UpdateInTrials:
-    """The actor's workers for one update. verl tells them one number for two things: the rows of a mini-batch, and
-    the trials that its loss is a mean over. These are told the first anew; all else goes through."""
+    """The actor's or the critic's workers for one update. verl tells them one number for two things: the rows of a
+    mini-batch, and the trials that its loss is a mean over. These are told the first anew; all else goes through."""
 
     def __init__(self, workers: Any, mini_batches: MiniBatches) -> None:
         self._workers = workers
@@ -95,5 +95,12 @@ class UpdateInTrials:
         return getattr(self._workers, name)
 
     def update_actor(self, batch: Any) -> Any:
+        return self._workers.update_actor(self._told(batch))
+
+    def train_mini_batch(self, batch: Any) -> Any:
+        """The critic's update."""
+        return self._workers.train_mini_batch(self._told(batch))
+
+    def _told(self, batch: Any) -> Any:
         batch.extra_info.update(mini_batch_size=self._mini_batches.rows, dataloader_kwargs={"shuffle": False})
-        return self._workers.update_actor(batch)
+        return batch

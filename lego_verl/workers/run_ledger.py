@@ -1,18 +1,26 @@
 """The run's account of its trials, in one Ray actor: agent loops report to it, the trainer closes each step.
 
-A step's numbers come from here and not from the batch, because a trial that was dropped is not in the batch.
+A step's numbers come from here and not from the batch, because a trial that was dropped is not in the batch. In a
+synchronous run a step is made of the trials that began in it. In an asynchronous one it is made of the groups that the
+trainer took, whenever they began; what it has not taken yet is in flight.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Set
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lego_verl.monitor.run_folder import append_line
+from lego_verl.monitor.run_folder import RunFolder, append_line
+from lego_verl.monitor.store import Store
+from lego_verl.monitor.store_index import catch_up
+from lego_verl.monitor.store_retention import Housekeeper
+from lego_verl.monitor.store_rows import TrialRows
+from lego_verl.monitor.store_writer import StoreWriter
 from lego_verl.trial.ledger import Ledger
 from lego_verl.trial.outcome import Outcome, Treatment
 from lego_verl.workers.by_harness import by_harness
@@ -30,7 +38,9 @@ class _Book:
     ledger: Ledger = field(default_factory=Ledger)
     submitted: set[str] = field(default_factory=set)
     records: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    refilled: int = 0
+    group: dict[str, str] = field(default_factory=dict)
+    """Of each trial, where the agent loop said it."""
+    refilled: set[str] = field(default_factory=set)
     broken: str = ""
     latest: float = 0.0
     """When one of its trials last began or ended."""
@@ -39,17 +49,38 @@ class _Book:
     def pending(self) -> list[str]:
         return sorted(self.submitted - self.records.keys())
 
+    def give(self, groups: Set[str], taken: _Book) -> None:
+        """Hand over what is known of the trials of these groups."""
+        for trial in [trial for trial, group in self.group.items() if group in groups]:
+            taken.group[trial] = self.group.pop(trial)
+            taken.submitted.add(trial)
+            taken.ledger.submit(trial)
+            self.submitted.discard(trial)
+            if trial in self.records:
+                taken.records[trial] = self.records.pop(trial)
+                taken.ledger.finish(trial, Outcome(taken.records[trial]["outcome"]))
+        taken.refilled |= self.refilled & taken.submitted
+        self.refilled -= taken.refilled
+        taken.broken, self.broken = taken.broken or self.broken, ""
+
 
 class RunLedger:
     """Keeps the accounts of all steps. Every method is quick: it is called from all rollout workers.
 
+    What it is told is also written to the run's files and its store, which never stop it: see ``StoreWriter``.
+
     Args:
-        events: JSON-lines file that the display follows.
+        events: JSON-lines file that the display follows, in the run's folder.
         clock: seconds, of which only differences count.
+        store: the run's store; None: there is none.
     """
 
-    def __init__(self, events: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, events: str, clock: Callable[[], float] = time.monotonic, *, store: str | None = None) -> None:
         self._events, self._clock = Path(events), clock
+        self._run = RunFolder(self._events.parent)
+        self._store = StoreWriter(None if store is None else Path(store))
+        self._housekeeper = Housekeeper(self._run)
+        self._store.write(lambda store: store.forget_after(self._run.last_checkpoint()))
         self._books: dict[tuple[int, str], _Book] = defaultdict(lambda: _Book(latest=clock()))
 
     def broken(self, step: int, split: str, message: str) -> None:
@@ -58,38 +89,56 @@ class RunLedger:
         book.broken = book.broken or message
         self._event("broken", step, split, error=message)
 
-    def started(self, step: int, split: str, trial: str, task: str, attempt: int) -> None:
-        """A trial began, or began again after a fault of infrastructure."""
+    def started(self, step: int, split: str, trial: str, task: str, attempt: int, group: str = "") -> None:
+        """A trial began, or began again after a fault of infrastructure.
+
+        ``group`` is what an asynchronous run's steps are made of; a synchronous one does not need it.
+        """
         book = self._touched(step, split)
+        book.group[trial] = group
+        if not book.submitted:
+            self._store.write(self._catch_up)
         if trial not in book.submitted:
             book.submitted.add(trial)
             book.ledger.submit(trial)
+        self._store.write(lambda store: store.started(step, split, trial, task, attempt))
         self._event("started", step, split, trial=trial, task=task, attempt=attempt)
 
     def refilled(self, step: int, split: str, trial: str, replaced: str) -> None:
         """A trial was dropped, and its group would be too small without the one that comes in its place."""
-        self._touched(step, split).refilled += 1
+        self._touched(step, split).refilled.add(trial)
+        self._store.write(lambda store: store.refilled(step, split, trial, replaced))
         self._event("refilled", step, split, trial=trial, replaced=replaced)
 
-    def overdue(self, step: int, split: str, seconds: float) -> str:
+    def overdue(self, step: int, split: str, seconds: float, all_steps: bool = False) -> str:
         """What is waited for in vain: a line when no trial of a step has begun or ended for so long; else empty.
+
+        ``all_steps``: of the trials of any step, since an asynchronous run's step waits for those of earlier ones.
 
         However many wait for their turn, the ones that run end within the time of one: where nothing has, a rollout
         worker or what it runs on is gone.
         """
-        book = self._books[(step, split)]
-        if self._clock() - book.latest <= seconds:
+        books = [self._books[(step, split)]]
+        if all_steps:
+            books = [book for (_, of), book in self._books.items() if of == split]
+        if self._clock() - max(book.latest for book in books) <= seconds:
             return ""
-        waits = some(book.pending) if book.pending else "the first of its trials to begin"
-        done = f"{len(book.records)} of {len(book.submitted)} trials have ended"
+        pending = [trial for book in books for trial in book.pending]
+        waits = some(pending) if pending else "the first of its trials to begin"
+        ended, begun = sum(len(book.records) for book in books), sum(len(book.submitted) for book in books)
+        done = f"{ended} of {begun} trials have ended"
         return f"step {step} ({split}): nothing has happened for {seconds:.0f} s; {done}; waiting for {waits}"
 
     def retried(self, step: int, split: str, trial: str, outcome: str, error: str | None) -> None:
         self._touched(step, split)
+        self._store.write(lambda store: store.retried(step, split, trial, outcome, error))
         self._event("retried", step, split, trial=trial, outcome=outcome, error=error)
 
-    def finished(self, step: int, split: str, record: Mapping[str, Any]) -> None:
+    def finished(self, step: int, split: str, record: Mapping[str, Any], rows: TrialRows | None = None) -> None:
         """Take the final record of a trial (``TrialRecord`` as a dictionary).
+
+        Args:
+            rows: of its calls, for the run's store.
 
         Raises:
             LedgerError: for a trial that was never submitted, or that finishes twice.
@@ -98,6 +147,7 @@ class RunLedger:
         book = self._touched(step, split)
         book.ledger.finish(trial, Outcome(record["outcome"]))
         book.records[trial] = record
+        self._store.write(lambda store: store.finished(step, split, record, rows))
         self._event(
             "finished",
             step,
@@ -113,32 +163,56 @@ class RunLedger:
             sampled_tokens=record.get("sampled_tokens", 0),
         )
 
-    def close(self, step: int, split: str, min_group: int = 1) -> dict[str, Any]:
+    def close(
+        self,
+        step: int,
+        split: str,
+        min_group: int = 1,
+        groups: Collection[str] | None = None,
+        evicted: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
         """Decide which trials of a step are trained, and forget the step; its ``StepAccount`` as a dictionary.
+
+        Args:
+            groups: those that the step is made of; None: all of whose trials began in it.
+            evicted: groups that verl's sampler took out of the step, and why. Their trials are dropped.
 
         Raises:
             LedgerError: when the trials do not add up.
         """
-        book = self._books.pop((step, split), _Book())
+        evicted = evicted or {}
+        if groups is None:
+            book = self._books.pop((step, split), _Book())
+        else:
+            book = _Book()
+            for (_, of), each in self._books.items():
+                if of == split:
+                    each.give({*groups, *evicted}, book)
         records = list(book.records.values())
-        graded = [r for r in records if Outcome(r["outcome"]).treatment is not Treatment.DROP]
-        groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        for record in records:
+            if record["group"] in evicted:
+                book.ledger.drop([str(record["trial"])], evicted[record["group"]])
+        graded = [r for r in records if _graded(r)]
+        of_group: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
         for record in graded:
-            groups[str(record["group"])].append(record)
-        kept = [group for group in groups.values() if len(group) >= min_group]
+            if record["group"] not in evicted:
+                of_group[str(record["group"])].append(record)
+        kept = [group for group in of_group.values() if len(group) >= min_group]
         book.ledger.train(str(record["trial"]) for group in kept for record in group)
-        small = [group for group in groups.values() if len(group) < min_group]
+        small = [group for group in of_group.values() if len(group) < min_group]
         book.ledger.drop((str(record["trial"]) for group in small for record in group), "small_group")
         buckets = book.ledger.check()
 
         account = StepAccount(step, split, **asdict(buckets))
+        account.in_flight = sum(len(each.submitted) for (_, of), each in self._books.items() if of == split)
+        account.evicted_groups = dict(Counter(evicted.values()))
         account.retried = sum(int(r.get("attempts", 1)) - 1 for r in records)
-        account.refilled, account.waiting = book.refilled, book.pending[:NAMES]
+        account.refilled, account.waiting = len(book.refilled), book.pending[:NAMES]
         if graded:
             account.solve_rate = sum(float(r["reward"]) >= 1.0 for r in graded) / len(graded)
             account.reward = sum(float(r["reward"]) for r in graded) / len(graded)
         account.harnesses = by_harness(records)
-        account.groups = len({r["group"] for r in records})
+        account.groups = len({r["group"] for r in records} - evicted.keys())
         account.small_groups = account.groups - len(kept)
         account.zero_variance_groups = sum(len({float(r["reward"]) for r in group}) == 1 for group in kept)
         self._add_capture(account, [record for group in kept for record in group])
@@ -149,7 +223,34 @@ class RunLedger:
                 account.errors.setdefault(str(record["outcome"]), one_line(record["error"]))
         if book.broken:
             account.errors["rollout worker"] = one_line(book.broken)
+        self._close_in_store(step, split, kept, small, records, evicted)
         return asdict(account)
+
+    def measured(self, step: int, values: Mapping[str, Any], split: str = "train") -> None:
+        """Numbers of a step for the run's store, nested or not: verl's, too, by their own names."""
+        self._store.write(lambda store: store.metrics(step, values, split))
+
+    def _close_in_store(
+        self,
+        step: int,
+        split: str,
+        kept: list[list[Mapping[str, Any]]],
+        small: list[list[Mapping[str, Any]]],
+        records: list[Mapping[str, Any]],
+        evicted: Mapping[str, str],
+    ) -> None:
+        trained = [str(record["trial"]) for group in kept for record in group]
+        why = {str(record["trial"]): str(record["outcome"]) for record in records}
+        why |= {str(record["trial"]): evicted[record["group"]] for record in records if record["group"] in evicted}
+        why |= {str(record["trial"]): "small_group" for group in small for record in group}
+        why_not = {trial: reason for trial, reason in why.items() if trial not in set(trained)}
+        self._store.write(lambda store: store.closed(step, split, trained, why_not))
+        self._store.write(self._catch_up)
+        if split == "train" and self._store.path is not None:
+            self._housekeeper.step_closed(step)
+
+    def _catch_up(self, store: Store) -> None:
+        catch_up(self._run, store)
 
     def _add_capture(self, account: StepAccount, graded: list[Mapping[str, Any]]) -> None:
         splits: Counter[str] = Counter()
@@ -174,4 +275,13 @@ class RunLedger:
         return book
 
     def _event(self, kind: str, step: int, split: str, **values: Any) -> None:
-        append_line(self._events, {"t": time.time(), "event": kind, "step": step, "split": split, **values})
+        now = time.time()
+        self._store.write(lambda store: store.event(kind, step, split, t=now, **values))
+        try:
+            append_line(self._events, {"t": now, "event": kind, "step": step, "split": split, **values})
+        except OSError as error:  # a full disk: what the run needs of it is in the books
+            print(f"lego_verl: RUN FOLDER: {self._events} cannot be written: {error}", file=sys.stderr, flush=True)
+
+
+def _graded(record: Mapping[str, Any]) -> bool:
+    return Outcome(record["outcome"]).treatment is not Treatment.DROP

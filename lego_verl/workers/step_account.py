@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lego_verl.trial.ledger import LedgerError
+from lego_verl.workers.sampled_groups import NO_VARIANCE, SURPLUS
 
 NAMES = 5
 """Trials that a message names, at most."""
@@ -39,6 +40,10 @@ class StepAccount:
     zero_variance_groups: int = 0
     small_groups: int = 0
     """Groups with fewer trials left than ``lego.trial.min_group``; their trials are dropped."""
+    evicted_groups: dict[str, int] = field(default_factory=dict)
+    """Groups that verl's sampler took out of the step, by its reason; they are not among ``groups``."""
+    in_flight: int = 0
+    """Of an asynchronous run: trials that began and are for a later step."""
     harnesses: dict[str, dict[str, float]] = field(default_factory=dict)
     """What each harness did: see ``by_harness``."""
     calls: int = 0
@@ -73,7 +78,9 @@ class StepAccount:
             )
         if min_trained is None:
             return
-        least = max(1, math.ceil(min_trained * self.submitted))
+        # What the sampler left out is no loss: others came in its place.
+        left_out = sum(self.dropped_why.get(why, 0) for why in (NO_VARIANCE, SURPLUS))
+        least = max(1, math.ceil(min_trained * (self.submitted - left_out)))
         if self.trained < least:
             taken = ", ".join(f"{why} {count}" for why, count in sorted(self.dropped_why.items()))
             raise LedgerError(

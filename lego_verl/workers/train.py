@@ -54,10 +54,12 @@ def train(config: DictConfig, run: RunFolder) -> None:
 
         def run(self, config: DictConfig) -> None:
             require_plugin()
-            from lego_verl.workers import trainer  # noqa: F401
+            from lego_verl.workers import trainer, trainer_async  # noqa: F401
             from lego_verl.workers.run_ledger import ACTOR_NAME, RunLedger
 
-            self.ledger = ray.remote(RunLedger).options(name=ACTOR_NAME, num_cpus=0).remote(str(run.events))
+            self.ledger = (
+                ray.remote(RunLedger).options(name=ACTOR_NAME, num_cpus=0).remote(str(run.events), store=str(run.store))
+            )
             super().run(config)
 
     if scratch := os.environ.get("LEGO_VERL_SCRATCH"):

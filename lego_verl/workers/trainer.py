@@ -1,37 +1,45 @@
-"""verl's synchronous trainer with a ledger and guards: a step that is not right is not trained.
+"""verl's trainers with a ledger and guards: a step that is not right is not trained.
 
-verl's own steps are kept as they are (verl/trainer/ppo/v1/trainer_sync.py); what is added stands in its hooks.
+verl's own steps are kept as they are (verl/trainer/ppo/v1/trainer_base.py); what is added stands in its hooks.
+``HarnessTrainer`` is for runs in which every step samples what it trains; ``trainer_async.py`` holds the other.
 """
 
 from __future__ import annotations
 
-import math
 import time
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import ray
 import transfer_queue as tq
 from omegaconf import DictConfig, open_dict
-from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
+from transformers import AutoConfig
 from verl.trainer.ppo.v1 import register_trainer
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.config import omega_conf_to_dataclass
+from verl.utils.debug import marked_timer
 from verl.workers.config import HFModelConfig
-from verl.workers.utils.padding import response_to_nested
 
+from lego_verl.algorithm_check import CRITIC
 from lego_verl.config import typed
+from lego_verl.model_check import check_model
 from lego_verl.monitor.run_folder import RunFolder, append_line
 from lego_verl.trial.from_recipe import tool_parser, trial_limits
 from lego_verl.trial.ledger import LedgerError
 from lego_verl.trial.retries import RetryPolicy
-from lego_verl.workers.probe import WeightProbe
+from lego_verl.workers.alignment_batch import rows_of, step_alignment, step_routes
+from lego_verl.workers.alignment_routes import AGREEMENT, replays, route_shape
+from lego_verl.workers.fidelity import FidelityError, check_alignment, check_proof
 from lego_verl.workers.renderer import check_template
 from lego_verl.workers.run_ledger import ACTOR_NAME, LEDGER_SECONDS
+from lego_verl.workers.sampled_groups import SampledGroups
+from lego_verl.workers.shuffled_rewards import shuffle_rewards
 from lego_verl.workers.step_account import StepAccount
-from lego_verl.workers.trial_trainer import TrialTrainer, trial_of
+from lego_verl.workers.step_line import logged, step_line
+from lego_verl.workers.sync_canary import SyncCanary
+from lego_verl.workers.trial_trainer import TrialTrainer
 
 TRAINER_MODE = "harness_sync"
 """``trainer.v1.trainer_mode`` of runs with a harness."""
@@ -39,22 +47,19 @@ _PAUSE_SECONDS = 300.0
 """What may lie between two attempts of a trial: its closing, and the longest pause."""
 _LOOK_SECONDS = 10.0
 """How often the ledger is asked whether anything still happens in a step that is waited for."""
-_LOGGED = (
-    *("solve_rate", "reward", "proof_provenance", "proof_context", "trained", "dropped", "retried", "refilled"),
-    *("small_groups", "zero_variance_groups"),
-)
 
 
-class FidelityError(RuntimeError):
-    """What would be trained is not what was sampled."""
+class HarnessSteps(TrialTrainer):
+    """The hooks that all runs with a harness share; to be mixed with one of verl's trainers."""
 
+    verl_mode: str
+    """What this trainer is to verl, which compares the name in many places."""
+    steps_overlap = False
+    """Whether a step waits for trials that began in an earlier one."""
 
-@register_trainer(TRAINER_MODE)
-class HarnessTrainer(TrialTrainer):
     def __init__(self, config: DictConfig) -> None:
-        # verl compares this name in many places; to it, this is the synchronous trainer.
         with open_dict(config):
-            config.trainer.v1.trainer_mode = "sync"
+            config.trainer.v1.trainer_mode = self.verl_mode
         super().__init__(config)
         self._lego = typed(config)
         self._run = RunFolder(Path(config.lego.run.folder) / str(config.lego.run.name))
@@ -62,9 +67,11 @@ class HarnessTrainer(TrialTrainer):
         # verl looks every 2 s whether a step's trials are done: on small runs most of a step's time.
         self.replay_buffer.poll_interval = 0.2
         self._wait_with_deadline()
-        self._probe: WeightProbe | None = None
+        self._groups = SampledGroups(self.replay_buffer)
+        self._canary: SyncCanary | None = None
         self._step_started = time.monotonic()
         self._account: StepAccount | None = None
+        self._alignment: dict[str, Any] | None = None
         self._heldout: float | None = None
 
     def _init_tokenizer(self) -> None:
@@ -73,6 +80,9 @@ class HarnessTrainer(TrialTrainer):
         check_template(
             self.tokenizer, tool_parser(self._lego.policy.tool_parser), model_type=model.hf_config.model_type
         )
+        served = AutoConfig.from_pretrained(model.local_hf_config_path, trust_remote_code=model.trust_remote_code)
+        trained = model.hf_config.to_dict()
+        check_model(self.config, self._lego, trained, served=served.to_dict(), tokens=len(self.tokenizer))
 
     def _wait_with_deadline(self) -> None:
         """verl waits for a step's trials for as long as it takes, also for those of a worker that is gone."""
@@ -85,7 +95,8 @@ class HarnessTrainer(TrialTrainer):
             if time.monotonic() - looked > _LOOK_SECONDS:
                 looked = time.monotonic()
                 split = "train" if partition_id == "train" else "heldout"
-                overdue = self._ask_ledger(self._ledger.overdue.remote(self.global_steps, split, seconds))
+                every = self.steps_overlap and split == "train"
+                overdue = self._ask_ledger(self._ledger.overdue.remote(self.global_steps, split, seconds, every))
                 if overdue:
                     raise LedgerError(overdue)
             return float(wait(partition_id, last))
@@ -101,13 +112,12 @@ class HarnessTrainer(TrialTrainer):
             ) from error
 
     def on_init_end(self) -> None:
+        self._canary = SyncCanary.of(self)
+        if self._canary is not None:
+            self._canary.read_trainer()
         super().on_init_end()
-        if self._lego.guard.probe and self.config.actor_rollout_ref.rollout.name == "transformers":
-            servers = [server for replica in self.llm_server_manager.get_replicas() for server in replica.servers]
-            self._probe = WeightProbe(
-                self.actor_rollout_wg, servers, self.tokenizer, tolerance=self._lego.guard.probe_tolerance
-            )
-            self._probe.check(updated=False)
+        if self._canary is not None:
+            self._canary.check(sent=self.global_steps, updated=False)
 
     def on_step_begin(self) -> None:
         super().on_step_begin()
@@ -126,11 +136,21 @@ class HarnessTrainer(TrialTrainer):
         self._account = self._close_account("train")
 
     def on_step_end(self) -> None:
+        # The trainer is read while the rollout sleeps, so that both need not hold their memory at once.
+        if self._canary is not None:
+            with marked_timer("canary", self.timing_raw):
+                self._canary.read_trainer()
         super().on_step_end()
-        if self._probe is not None:
-            self._pending_sync_metrics = self._probe.check(updated=self._learnt_something())
+        if self._canary is not None:
+            with marked_timer("canary", self.timing_raw):
+                found = self._canary.check(sent=self.global_steps, updated=self._learnt_something())
+            self._pending_sync_metrics = {**(getattr(self, "_pending_sync_metrics", None) or {}), **found}
 
     def _learnt_something(self) -> bool:
+        if self.global_steps < self.config.trainer.critic_warmup:
+            return False
+        if self.config.algorithm.adv_estimator == CRITIC:
+            return True
         # Groups without variance have no advantage: such a step leaves the weights as they were.
         account = self._account
         return account is not None and account.zero_variance_groups < account.groups - account.small_groups
@@ -164,18 +184,33 @@ class HarnessTrainer(TrialTrainer):
 
     def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
         batch = super()._compute_old_log_prob(batch, metrics)
-        pearson = float(metrics.get("training/rollout_actor_probs_pearson_corr", math.nan))
-        least = self._lego.guard.min_pearson
-        if least > 0 and not pearson >= least:
-            raise FidelityError(
-                f"step {self.global_steps}: token probabilities of rollout and trainer correlate at {pearson:.5f}, "
-                f"under lego.guard.min_pearson={least}; the step is not trained. See docs/02-how-it-works.md#guards"
-            )
+        self._alignment = None
+        # In bypass mode verl takes the rollout's log-probabilities for the trainer's: there is nothing to compare.
+        if not (self.config.algorithm.get("rollout_correction") or {}).get("bypass_mode", False):
+            with marked_timer("alignment", self.timing_raw):
+                self._alignment = self._align(batch)
+            check_alignment(self._alignment, self._lego.guard, self.global_steps)
         return batch
+
+    def _align(self, batch: KVBatchMeta) -> dict[str, Any]:
+        fields = ["old_log_probs", "rollout_log_probs", "response_mask", "extra_fields"]
+        replayed = replays(self.config)
+        if replayed:
+            fields.append(AGREEMENT)
+        data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
+        rows = rows_of(data, batch.keys, batch.tags)
+        try:
+            # The weights of a step are those that the step before left.
+            found = step_alignment(rows, version=self.global_steps - 1)
+        except ValueError as error:
+            raise FidelityError(f"step {self.global_steps}: {error}; the step is not trained") from error
+        if replayed:
+            found["routes"] = step_routes(rows, route_shape(self.config)[1])
+        return found
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
         if self._lego.guard.shuffle_rewards:
-            self._shuffle_rewards(batch)
+            shuffle_rewards(batch, self._lego.run.seed, self.global_steps)
         return super()._compute_advantage(batch, metrics)
 
     def _validate(self) -> dict[str, float]:
@@ -197,49 +232,16 @@ class HarnessTrainer(TrialTrainer):
         self, batch: KVBatchMeta, metrics: dict, timing_raw: dict, global_steps: int, epoch: int
     ) -> None:
         super()._compute_metrics(batch, metrics, timing_raw, global_steps=global_steps, epoch=epoch)
-        account = self._account
-        assert account is not None
+        assert self._account is not None
         heldout, self._heldout = self._heldout, None
-        line = {
-            "step": global_steps,
-            "solve_rate": account.solve_rate,
-            "heldout_solve_rate": heldout,
-            "reward": account.reward,
-            "outcomes": account.outcomes,
-            "pearson": metrics.get("training/rollout_actor_probs_pearson_corr"),
-            "proof_provenance": account.proof_provenance,
-            "proof_context": account.proof_context,
-            "loss_tokens": account.loss_tokens,
-            "sampled_tokens": account.sampled_tokens,
-            "submitted": account.submitted,
-            "trained": account.trained,
-            "dropped": account.dropped,
-            "retried": account.retried,
-            "refilled": account.refilled,
-            "dropped_why": account.dropped_why,
-            "groups": account.groups,
-            "small_groups": account.small_groups,
-            "zero_variance_groups": account.zero_variance_groups,
-            "harnesses": account.harnesses,
-            "calls": account.calls,
-            "segments": account.segments,
-            "splits": account.splits,
-            "entropy": metrics.get("actor/entropy"),
-            "learning_rate": metrics.get("actor/lr"),
-            "gradient_norm": metrics.get("actor/grad_norm"),
-            "probe_difference": metrics.get("probe/difference"),
-            "probe_change": metrics.get("probe/change"),
-            "seconds": time.monotonic() - self._step_started,
-            "seconds_by_phase": {**account.seconds, **{f"step/{k}": v for k, v in timing_raw.items()}},
-        }
+        seconds = time.monotonic() - self._step_started
+        line = step_line(
+            self._account, metrics, alignment=self._alignment, heldout=heldout, seconds=seconds, timing=timing_raw
+        )
         append_line(self._run.metrics, line)
-        for name in _LOGGED:
-            if line[name] is not None:
-                metrics[f"lego/{name}"] = line[name]
-        for outcome, count in account.outcomes.items():
-            metrics[f"lego/outcome/{outcome}"] = count
-        for harness, counts in account.harnesses.items():
-            metrics |= {f"lego/harness/{harness}/{name}": value for name, value in counts.items()}
+        metrics.update(logged(line))
+        numbers = {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
+        self._ledger.measured.remote(global_steps, numbers)  # for the store, which is never waited for
 
     def _close_account(self, split: str) -> StepAccount:
         """Fetch the step's account and check it.
@@ -251,31 +253,18 @@ class HarnessTrainer(TrialTrainer):
         guard, trained = self._lego.guard, split == "train"
         # Held-out tasks have no groups: there each trial counts by itself.
         min_group = self._lego.trial.min_group if trained else 1
-        closed = self._ask_ledger(self._ledger.close.remote(self.global_steps, split, min_group))
+        sampled, evicted = self._groups.take() if trained else ([], {})
+        groups = sampled if trained and self.steps_overlap else None
+        closed = self._ask_ledger(self._ledger.close.remote(self.global_steps, split, min_group, groups, evicted))
         account = StepAccount(**closed)
         account.check(guard.min_trained if trained else None)
-        if guard.require_proof and account.loss_tokens and (account.proof_provenance, account.proof_context) != (1, 1):
-            raise FidelityError(
-                f"step {account.step} ({split}): the capture proof is not whole (provenance "
-                f"{account.proof_provenance:.4%}, context {account.proof_context:.4%}); the step is not trained"
-            )
+        if guard.require_proof:
+            check_proof(account)
         return account
 
-    def _shuffle_rewards(self, batch: KVBatchMeta) -> None:
-        """The control: every trial gets the reward of another trial of the step, drawn at random."""
-        # verl's padding rows are nobody's trials.
-        keys = [key for key, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding", False)]
-        data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=["rm_scores", "response_mask"])
-        mask, scores = data["response_mask"], data["rm_scores"]
-        rewards = np.array([float(row.sum()) for row in scores.unbind()])
-        trials = [trial_of(key) for key in keys]
-        unique = sorted(set(trials))
-        generator = np.random.default_rng([self._lego.run.seed, self.global_steps])
-        source = dict(zip(unique, generator.permutation(unique), strict=True))
-        of_trial = dict(zip(trials, rewards, strict=True))
-        shuffled = scores.to_padded_tensor(0.0).clone()
-        for row, (trial, line) in enumerate(zip(trials, scores.unbind(), strict=True)):
-            shuffled[row] = 0.0
-            shuffled[row, len(line) - 1] = of_trial[str(source[trial])]
-        fields = TensorDict({"rm_scores": response_to_nested(shuffled, mask)}, batch_size=len(keys))
-        tq.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=fields)
+
+@register_trainer(TRAINER_MODE)
+class HarnessTrainer(HarnessSteps, PPOTrainerSync):
+    """verl's synchronous trainer (verl/trainer/ppo/v1/trainer_sync.py) for runs with a harness."""
+
+    verl_mode = "sync"

@@ -1,4 +1,4 @@
-"""verl's synchronous trainer, in which the unit of the loss is the trial and not the row.
+"""verl's trainer, in which the unit of the loss is the trial and not the row.
 
 A step without split trials goes verl's own way, untouched. The reasons stand in ``loss_weight.py`` (what a trial
 weighs, group statistics) and ``mini_batches.py`` (which rows make an optimizer step).
@@ -9,25 +9,38 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import ray
 import torch
 import transfer_queue as tq
 from omegaconf import DictConfig
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
-from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from verl.trainer.ppo.utils import Role
+from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.utils.seqlen_balancing import log_seqlen_unbalance
 
+from lego_verl.algorithm_check import CRITIC
 from lego_verl.workers.loss_weight import loss_weights, trial_advantages
 from lego_verl.workers.mini_batches import MiniBatches, UpdateInTrials, whole_trials
 
 
-class TrialTrainer(PPOTrainerSync):
+class TrialTrainer(PPOTrainer):
+    """To be mixed with one of verl's trainers, which says when weights and trials go where."""
+
     actor_rollout_wg: Any
+    critic_wg: Any
 
     def __init__(self, config: DictConfig) -> None:
         super().__init__(config)
         self._mini_batches: MiniBatches | None = None
+
+    def _init_resource_pool_mgr(self) -> None:
+        super()._init_resource_pool_mgr()
+        if Role.Critic in self.role_worker_mapping:
+            from lego_verl.workers.critic import CriticWorker  # engines are heavy, and few runs have a critic
+
+            self.role_worker_mapping[Role.Critic] = ray.remote(CriticWorker)
 
     def _balance_batch(self, batch: KVBatchMeta, metrics: dict, *args: Any, **kwargs: Any) -> KVBatchMeta:
         trials = [trial_of(key) for key in batch.keys]
@@ -71,16 +84,18 @@ class TrialTrainer(PPOTrainerSync):
         data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
         masks = data["response_mask"].unbind()
         trials = [trial_of(key) for key in batch.keys]
-        advantages = trial_advantages(
-            torch.stack([row.sum() for row in data["rm_scores"].unbind()]),
-            trials,
-            [trial.rsplit("_", 1)[0] for trial in trials],
-            algorithm.adv_estimator,
-            norm_by_std=algorithm.get("norm_adv_by_std_in_grpo", True),
-            config=algorithm,
-        )
-        of_tokens = _nested([mask * value for mask, value in zip(masks, advantages, strict=True)])
-        written = {"advantages": of_tokens, "returns": of_tokens}
+        written = {}
+        if algorithm.adv_estimator != CRITIC:  # whose advantages are of tokens already
+            advantages = trial_advantages(
+                torch.stack([row.sum() for row in data["rm_scores"].unbind()]),
+                trials,
+                [trial.rsplit("_", 1)[0] for trial in trials],
+                algorithm.adv_estimator,
+                norm_by_std=algorithm.get("norm_adv_by_std_in_grpo", True),
+                config=algorithm,
+            )
+            of_tokens = _nested([mask * value for mask, value in zip(masks, advantages, strict=True)])
+            written = {"advantages": of_tokens, "returns": of_tokens}
         mode = effective_mode(actor)
         weights = loss_weights(trials, torch.stack([mask.sum() for mask in masks]), mode)
         if not bool((weights == 1).all()):
@@ -88,9 +103,19 @@ class TrialTrainer(PPOTrainerSync):
             written["rollout_is_weights"] = _nested(
                 [mask * factor * weight for mask, factor, weight in zip(masks, corrected, weights, strict=True)]
             )
-        tq.kv_batch_put(
-            keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(written, batch_size=len(batch))
-        )
+        if written:
+            fields = TensorDict(written, batch_size=len(batch))
+            tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
+
+    def _update_critic(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
+        if self._mini_batches is None:
+            return super()._update_critic(batch, metrics)
+        workers = self.critic_wg
+        self.critic_wg = UpdateInTrials(workers, self._mini_batches)
+        try:
+            return super()._update_critic(batch, metrics)
+        finally:
+            self.critic_wg = workers
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
         if self._mini_batches is None:

@@ -37,8 +37,10 @@ def test_its_numbers_are_right_at_every_step(default_run: Path) -> None:
         assert (step["proof_provenance"], step["proof_context"]) == (1.0, 1.0)
         assert step["submitted"] == step["trained"] + step["dropped"]
         assert step["loss_tokens"] == step["sampled_tokens"] > 0
-        assert step["probe_difference"] < 1e-3
-        assert step["probe_change"] > 0 or step["zero_variance_groups"] == step["groups"]
+        assert step["canary_difference"] < 1e-4
+        assert step["canary_change"] > 0 or step["zero_variance_groups"] == step["groups"]
+        assert step["alignment"]["overall"]["tokens"] == step["loss_tokens"]
+        assert step["alignment"]["by_lag"].keys() == {"0"}
 
 
 def test_everything_of_it_is_in_its_folder(default_run: Path) -> None:

@@ -54,7 +54,7 @@ def check(steps: list[dict], *harnesses: str) -> None:
         assert step["pearson"] >= 0.999
         assert step["loss_tokens"] == step["sampled_tokens"] > 0
         assert step["calls"] > step["submitted"]
-        assert step["probe_change"] > 0 or step["zero_variance_groups"] == step["groups"]
+        assert step["canary_change"] > 0 or step["zero_variance_groups"] == step["groups"]
 
 
 @pytest.mark.harness_live

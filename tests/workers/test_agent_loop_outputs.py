@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput
 
@@ -44,7 +46,7 @@ def of_lists() -> dict[str, Any]:
 def test_tensors_are_those_of_lists() -> None:
     (output,) = outputs(RECORD, [SEGMENT], routed=True)
     made, expected = output.as_dict(), of_lists()
-    for name in ("prompts", "responses", "response_mask", "rollout_log_probs", "rm_scores", "routed_experts"):
+    for name in ("prompts", "responses", "response_mask", "rollout_log_probs", "rm_scores"):
         assert made[name].dtype == expected[name].dtype
         assert torch.equal(made[name], expected[name])
     assert made["extra_fields"]["min_global_steps"] == 3
@@ -55,3 +57,21 @@ def test_no_token_becomes_a_python_object() -> None:
     (output,) = outputs(RECORD, [SEGMENT], routed=False)
     assert output.response_ids is SEGMENT.response_ids
     assert output.response_logprobs is SEGMENT.logprobs
+
+
+def test_routes_stay_of_one_byte_and_mark_the_token_that_never_went_through() -> None:
+    (output,) = outputs(RECORD, [SEGMENT], routed=True)
+    routes = output.as_dict()["routed_experts"]
+    assert routes.dtype == torch.uint8
+    assert torch.equal(routes[:6].to(torch.int16), of_lists()["routed_experts"][:6])
+    assert (routes[6] == 255).all(), "verl's zeros there are experts too"
+    assert output.routed_experts is not None, "as_dict takes nothing away"
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.int32, np.uint16])
+def test_wide_routes_are_of_two_bytes_and_marked_by_minus_one(dtype: Any) -> None:
+    assert SEGMENT.routes is not None
+    (output,) = outputs(RECORD, [replace(SEGMENT, routes=SEGMENT.routes.astype(dtype))], routed=True)
+    routes = output.as_dict()["routed_experts"]
+    assert routes.dtype == torch.int16
+    assert (routes[6] == -1).all()

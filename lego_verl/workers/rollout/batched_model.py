@@ -6,9 +6,8 @@ next to each other and are cut out again as one slice. The same call serves pref
 
 from __future__ import annotations
 
-import re
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from transformers import DynamicCache, PreTrainedModel
 
 from lego_verl.workers.rollout.kv_cache import CachedSequence
+from lego_verl.workers.rollout.route_recorder import RouteRecorder
 
 
 @dataclass
@@ -32,29 +32,33 @@ class BatchedModel:
     Args:
         model: in eval mode.
         record_routes: keep the experts that every token was sent to.
+        routing_noise, routing_seed: of ``RouteRecorder``, for experiments.
 
     Raises:
-        ValueError: when routes are asked of a model without top-k routers.
+        ValueError: when routes or noise are asked of a model without routers that are known, and for a model with
+            sliding windows, whose cache forgets what ``forward`` counts on.
     """
 
-    def __init__(self, model: PreTrainedModel, *, record_routes: bool = False) -> None:
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        *,
+        record_routes: bool = False,
+        routing_noise: float = 0.0,
+        routing_seed: int = 0,
+    ) -> None:
         self.model = model
         self.device = next(model.parameters()).device
-        self._layer_count = int(model.config.get_text_config(decoder=True).num_hidden_layers)
-        self._captured: dict[int, torch.Tensor] = {}
-        self._routers = _routers(model) if record_routes else {}
-        if record_routes and not self._routers:
+        kinds = set(getattr(model.config.get_text_config(decoder=True), "layer_types", None) or ())
+        if kinds - {"full_attention"}:
             raise ValueError(
-                f"router replay was asked of {type(model).__name__}, which has no top-k routers: it is a dense model"
+                f"the transformers rollout is for full attention, and {type(model).__name__} has {sorted(kinds)}; "
+                "set rollout.name=vllm"
             )
-        for layer, router in self._routers.items():
-            router.register_forward_hook(self._hook(layer))
-
-    def _hook(self, layer: int) -> Any:
-        def hook(_module: torch.nn.Module, _inputs: Any, output: Any) -> None:
-            self._captured[layer] = output[-1].detach()
-
-        return hook
+        self._records = record_routes
+        self._recorder: RouteRecorder | None = None
+        if record_routes or routing_noise:
+            self._recorder = RouteRecorder(model, noise=routing_noise, seed=routing_seed)
 
     @torch.no_grad()
     def forward(self, rows: list[Advance]) -> list[tuple[CachedSequence, torch.Tensor]]:
@@ -75,7 +79,6 @@ class BatchedModel:
             mask[index, past_width - past : past_width + new] = 1
         last = torch.tensor([length - 1 for length in new_lengths])
         kept, where = torch.unique(last, return_inverse=True)
-        self._captured.clear()
         output = self.model(
             input_ids=ids.to(self.device),
             attention_mask=mask.to(self.device),
@@ -84,7 +87,7 @@ class BatchedModel:
             use_cache=True,
             logits_to_keep=kept.to(self.device),
         )
-        routes = self._take_routes(len(rows), new_width)
+        routes = self._recorder.take(len(rows), new_width) if self._recorder and self._records else None
         results = []
         for index, (row, past, new) in enumerate(zip(rows, past_lengths, new_lengths, strict=True)):
             span = slice(past_width - past, past_width + new)
@@ -100,12 +103,21 @@ class BatchedModel:
             results.append((CachedSequence(row_ids, layers, row_routes), output.logits[index, where[index]]))
         return results
 
-    @torch.no_grad()
     def score(self, ids: NDArray[np.int64]) -> torch.Tensor:
         """Log-probability of every token but the first, at temperature 1; shape (len(ids) - 1,)."""
+        return self.score_routed(ids)[0]
+
+    @torch.no_grad()
+    def score_routed(self, ids: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """``score``, and the experts of every position, shape (len(ids), layers, top_k), where they are recorded.
+
+        Without routing noise, as the trainer would route them.
+        """
         tokens = torch.from_numpy(ids).to(self.device)
-        logprobs = self.model(input_ids=tokens[None]).logits[0, :-1].float().log_softmax(-1)
-        return logprobs.gather(-1, tokens[1:, None])[:, 0].cpu()
+        with self._recorder.undisturbed() if self._recorder else nullcontext():
+            logprobs = self.model(input_ids=tokens[None]).logits[0, :-1].float().log_softmax(-1)
+        routes = self._recorder.take(1, len(ids))[0] if self._recorder and self._records else None
+        return logprobs.gather(-1, tokens[1:, None])[:, 0].cpu(), routes
 
     def _pad_past(self, rows: list[Advance], lengths: list[int], width: int) -> DynamicCache:
         if width == 0:
@@ -123,34 +135,3 @@ class BatchedModel:
                 padded.append(block)
             layers.append(tuple(padded))
         return DynamicCache(layers, config=self.model.config)
-
-    def _take_routes(self, rows: int, width: int) -> torch.Tensor | None:
-        """Experts of the last forward pass, shape (rows, width, layers, top_k); dense layers stay 0."""
-        if not self._routers:
-            return None
-        first = next(iter(self._captured.values()))
-        dtype = torch.uint8 if _expert_count(self.model) <= 256 else torch.int16
-        routes = torch.zeros(rows, width, self._layer_count, first.shape[-1], dtype=dtype)
-        for layer, experts in self._captured.items():
-            routes[:, :, layer] = experts.reshape(rows, width, -1).to(dtype).cpu()
-        return routes
-
-
-def _routers(model: PreTrainedModel) -> dict[int, torch.nn.Module]:
-    """Top-k routers by decoder layer."""
-    found = {}
-    for name, module in model.named_modules():
-        if type(module).__name__.endswith("TopKRouter"):
-            match = re.search(r"\.layers\.(\d+)\.", name)
-            if match is None:
-                raise ValueError(f"cannot tell the decoder layer of the router {name}")
-            found[int(match.group(1))] = module
-    return found
-
-
-def _expert_count(model: PreTrainedModel) -> int:
-    config = model.config.get_text_config(decoder=True)
-    for name in ("num_experts", "n_routed_experts", "num_local_experts"):
-        if getattr(config, name, None):
-            return int(getattr(config, name))
-    raise ValueError(f"{type(config).__name__} does not say how many experts it has")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,14 @@ from lego_verl.workers.rollout.scheduler import Scheduler
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
+@dataclass(frozen=True)
+class _Options:
+    """``rollout.engine_kwargs.transformers``: see ``RouteRecorder``."""
+
+    routing_noise: float = 0.0
+    routing_seed: int = 0
+
+
 class TransformersServer:
     """Token ids in, token ids with log-probabilities and expert routes out."""
 
@@ -35,7 +44,13 @@ class TransformersServer:
         eos = model.generation_config.eos_token_id
         if eos is None:
             raise ValueError(f"{model_config.local_path}: generation_config.json names no eos_token_id")
-        self._model = BatchedModel(model, record_routes=bool(config.enable_rollout_routing_replay))
+        options = _Options(**(config.engine_kwargs.get("transformers") or {}))
+        self._model = BatchedModel(
+            model,
+            record_routes=bool(config.enable_rollout_routing_replay),
+            routing_noise=options.routing_noise,
+            routing_seed=options.routing_seed,
+        )
         self._cache = PrefixCache(max_tokens=config.max_num_batched_tokens * 4)
         self._scheduler = Scheduler(
             self._model,
@@ -86,9 +101,20 @@ class TransformersServer:
             extra_fields={"global_steps": version, "num_cached_tokens": output.cached_tokens, "finish": output.finish},
         )
 
-    async def score(self, ids: list[int]) -> list[float]:
-        """Log-probability of every token but the first: what the probe of a weight sync compares."""
-        return self._model.score(np.asarray(ids, dtype=np.int64)).tolist()
+    async def canary(self, sequences: list[list[int]]) -> dict[str, Any]:
+        """What the canary of a weight sync compares (``lego_verl/workers/canary.py``).
+
+        Returns:
+            ``version`` of the weights; for each sequence, ``logprobs`` of every token but the first, and ``routes`` of
+            every position (None where they are not recorded).
+        """
+        scored = [self._model.score_routed(np.asarray(ids, dtype=np.int64)) for ids in sequences]
+        routes = [each.numpy() for _, each in scored if each is not None]
+        return {
+            "version": self._version,
+            "logprobs": [logprobs.numpy() for logprobs, _ in scored],
+            "routes": routes or None,
+        }
 
     async def update_weights(self, parameters: dict[str, torch.Tensor], version: int | None) -> None:
         """Take new weights. What was being generated ends as ``aborted``: its keys belong to the old ones."""

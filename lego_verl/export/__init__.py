@@ -1,0 +1,1 @@
+"""``python -m lego_verl.export RUN``: a run's trajectories as JSON lines, for other programs."""

@@ -1,0 +1,28 @@
+"""Recipe: what ran, and how it differs from another run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+
+def recipe(path: Path) -> dict[str, Any]:
+    """A run's resolved recipe by full keys (``lego.harness.name``); empty where it has none."""
+    from omegaconf import OmegaConf
+
+    return dict(_flat(OmegaConf.to_container(OmegaConf.load(path)))) if path.exists() else {}
+
+
+def recipe_differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Keys that differ, with both values; ``None`` where one has no such key."""
+    keys = sorted({*ours, *theirs})
+    return {key: (ours.get(key), theirs.get(key)) for key in keys if ours.get(key) != theirs.get(key)}
+
+
+def _flat(value: Any, above: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping) and value:
+        for key, each in value.items():
+            yield from _flat(each, f"{above}.{key}" if above else str(key))
+    else:
+        yield above, value

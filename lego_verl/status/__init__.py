@@ -1,0 +1,1 @@
+"""``python -m lego_verl.status RUN``: a run at a glance, for a terminal."""

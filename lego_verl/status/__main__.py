@@ -1,0 +1,89 @@
+"""``python -m lego_verl.status RUN``: the command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sqlite3
+import sys
+import time
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.progress import Progress
+
+from lego_verl.monitor import queries
+from lego_verl.monitor.disk import disk_trouble
+from lego_verl.monitor.run_folder import RunFolder
+from lego_verl.monitor.store import Store, StoreError
+from lego_verl.monitor.store_index import catch_up, index_run, needs_index
+from lego_verl.proof.read import NoRun, find_run, is_trial
+from lego_verl.status.show import show_status
+from lego_verl.status.trouble import is_alive, last_error
+
+_FILE_WIDTH = 160
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code (0 shown, 1 the store cannot be used, 2 no such run)."""
+    parser = argparse.ArgumentParser(
+        prog="python -m lego_verl.status",
+        description="A run at a glance. A run without a store, or whose store is behind its files, is indexed first.",
+    )
+    parser.add_argument("run", help="a run's folder, or its name under runs/")
+    parser.add_argument("--watch", type=float, metavar="SECONDS", help="show it again every so often, until Ctrl-C")
+    parser.add_argument("--json", action="store_true", help="the overview, for a program")
+    parser.add_argument("--no-index", action="store_true", help="only read: show what the store has")
+    given = parser.parse_args(arguments)
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, _FILE_WIDTH)
+    try:
+        folder = find_run(given.run)
+        if is_trial(folder):
+            raise NoRun(f"{given.run} is a trial; python -m lego_verl.proof shows it")
+        run = RunFolder(folder)
+        if not given.no_index:
+            _index(run)
+        while True:
+            _show(run, console, as_json=given.json)
+            if given.watch is None:
+                return 0
+            time.sleep(max(given.watch, 0.5))
+            console.rule(time.strftime("%H:%M:%S"))
+    except NoRun as error:
+        print(f"lego_verl: {error}", file=sys.stderr)
+        return 2
+    except (StoreError, sqlite3.Error, OSError) as error:
+        print(f"lego_verl: the store of {given.run} cannot be used: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 0
+
+
+def _index(run: RunFolder) -> None:
+    if not needs_index(run):
+        if run.store.exists():
+            with Store(run.store) as store:
+                catch_up(run, store)
+        return
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task(f"indexing {run.name}", total=None)
+        index_run(run, lambda done, of: progress.update(bar, completed=done, total=of))
+
+
+def _show(run: RunFolder, console: Console, *, as_json: bool) -> None:
+    recipe = queries.recipe(run.recipe)
+    total = recipe.get("trainer.total_training_steps")
+    if not run.store.exists():
+        raise NoRun(f"{run.path}: nothing has happened in it yet")
+    with queries.read_store(run.store) as db:
+        if as_json:
+            print(json.dumps(queries.overview(db, total_steps=total)))
+            return
+        notes = [note for note in (last_error(run), disk_trouble(run)) if note]
+        show_status(db, console, name=run.name, total_steps=total, alive=is_alive(run), notes=notes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
