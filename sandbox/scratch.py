@@ -21,7 +21,11 @@ _NEW_SECONDS = 60.0
 
 
 class Scratch:
-    """``root/<run>/<trial>/``; a run's folder is dead when the process that made it is."""
+    """``root/<run>/<trial>.<process>/``; a run's folder is dead when the processes that made it are.
+
+    Runs of one name may be under way at once, of other folders or other people, with trials of the same names. Each
+    process has folders of its own, or a harness would find the session of another run behind its link.
+    """
 
     def __init__(self, root: Path | None = None, *, group: int | None = None) -> None:
         """``group`` may walk through the folders, and nobody else but us: the user that sandboxes run as.
@@ -32,13 +36,13 @@ class Scratch:
         self._group = group
 
     def folder(self, run: str, trial: str) -> Path:
-        """A private folder of a trial, made if need be."""
+        """A private folder of a trial, made if need be; no other process is given the same."""
         self._make(self.root)
         if self.root.lstat().st_uid != os.geteuid() or self.root.is_symlink():
             raise PermissionError(f"{self.root} belongs to somebody else; give the sandbox another scratch folder")
         for attempts_left in (2, 1, 0):
             try:
-                return self._folder(self.root / _name(run), _name(trial))
+                return self._folder(self.root / _name(run), f"{_name(trial, 24)}.{os.getpid()}")
             except FileNotFoundError:  # a reaper took the folder of this run's dead predecessor from under us
                 if not attempts_left:
                     raise
@@ -91,11 +95,11 @@ def remove_dead(home: Path) -> None:
             shutil.rmtree(home)
 
 
-def _name(text: str) -> str:
+def _name(text: str, most: int = 32) -> str:
     """A folder name for a run or trial, short enough for a socket's path."""
     clean = re.sub(r"[^A-Za-z0-9._-]", "_", text)
-    if clean in ("", ".", "..", _OWNER) or clean != text or len(clean) > 32:
-        return f"{clean[:20].lstrip('.') or 'x'}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
+    if clean in ("", ".", "..", _OWNER) or clean != text or len(clean) > most:
+        return f"{clean[: most - 12].lstrip('.') or 'x'}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
     return clean
 
 

@@ -23,6 +23,7 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist's own, which writes a test's group into its name
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What takes long runs where its marker is asked for. Of several workers (``pytest -n 2``), one has
     all training runs, and every other file is one worker's: what is made for a file, or for the runs, is made once."""

@@ -50,8 +50,8 @@ def check_ledger(account: StepAccount, groups: Sequence[Group]) -> None:
 
 
 def check_nothing_left(run: str, server: ProxyServer, scratch: Scratch) -> None:
-    folder = scratch.folder(run, "probe").parent
-    assert sorted(path.name for path in folder.iterdir() if path.name != "owner") == ["probe"]
+    probe = scratch.folder(run, "probe")
+    assert sorted(path.name for path in probe.parent.iterdir() if path.name != "owner") == [probe.name]
     assert server._open == {}
     assert sandboxes_of(os.getpid()) == []
     others = asyncio.all_tasks() - {asyncio.current_task()}

@@ -86,7 +86,7 @@ async def test_sixty_trials(daemon: str, own: DockerDaemon, open_tmp: Path) -> N
     async def on_a_daemon_that_is_killed() -> None:
         await asyncio.gather(step.run(by_daemon["killed"]), faults["killed"].strike())
         await asyncio.to_thread(own.stop)
-        own._flags = ("--live-restore",)
+        own.flags = ("--live-restore",)
         await asyncio.to_thread(own.start)
         await asyncio.gather(step.run(by_daemon["restored"]), faults["restored"].strike())
 

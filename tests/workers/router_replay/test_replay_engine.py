@@ -31,7 +31,7 @@ def test_with_replay_the_trainer_says_what_the_engine_said(
 @pytest.mark.parametrize("family", FAMILIES)
 def test_without_replay_it_does_not(family: str, generated: dict[str, Any], results: dict[str, Any]) -> None:
     found = generated[family]
-    off, on = (differences(found, results[f"{family}/{name}"]) for name in ("native", "packed"))
+    off, on = (differences(found, results[f"{family}/{name}"]) for name in ("native", "padded"))
     print(f"{family}: largest difference without replay {max(off):.3g}, with replay {max(on):.3g} nats")
     assert max(off) > 0.1
     model, _ = expected(found)
@@ -63,7 +63,7 @@ def test_gradients_without_replay_are_others(family: str, generated: dict[str, A
     wanted = gradients(model, generated[family]["sequences"], routes)
     off, on = (
         max(float((results[f"{family}/{name}"]["gradients"][key] - wanted[key]).abs().max()) for key in wanted)
-        for name in ("native", "packed")
+        for name in ("native", "padded")
     )
     largest = max(float(gradient.abs().max()) for gradient in wanted.values())
     print(f"{family}: gradients of up to {largest:.3g} differ by {off:.3g} without replay, with replay by {on:.3g}")
