@@ -93,9 +93,12 @@ def test_groups_of_one_reward_are_replaced(monkeypatch: pytest.MonkeyPatch, mode
     made, queue = sampler(monkeypatch, [SOLVED, MIXED, FAILED_ALL, SOLVED, MIXED, MIXED, MIXED, MIXED], mode=mode)
     assert type(made) is (DynamicSampling if mode == "sync" else DynamicSamplingAsync)
     groups = SampledGroups(made)
-    assert sampled(made) == {"group1", "group4"}
+    # Of groups of the same age verl takes any.
+    trained = sampled(made)
+    assert len(trained) == 2
+    assert trained <= {"group1", "group4", "group5", "group6", "group7"}
     taken, evicted = groups.take()
-    assert set(taken) == {"group1", "group4"}
+    assert set(taken) == trained
     assert {group for group, why in evicted.items() if why == NO_VARIANCE} == {"group0", "group2", "group3"}
     # What began beyond the step's need is dropped, or left for the next step.
     surplus = {group for group, why in evicted.items() if why == SURPLUS}
