@@ -23,13 +23,9 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist's own, which writes a test's group into its name
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What takes long runs where its marker is asked for. Of several workers (``pytest -n 2``), one has
-    all training runs, and every other file is one worker's: what is made for a file, or for the runs, is made once."""
+    """What takes long runs where its marker is asked for."""
     for item in items:
-        training = item.get_closest_marker("loop") is not None
-        item.add_marker(pytest.mark.xdist_group("training" if training else str(item.path)))
         for marker, why in _WHERE_ASKED_FOR.items():
             if item.get_closest_marker(marker) and marker not in (config.option.markexpr or ""):
                 item.add_marker(pytest.mark.skip(reason=f"{why}; to run it: pytest -m {marker}"))
