@@ -219,7 +219,7 @@ async def test_fault_17_a_reaper_takes_what_the_killed_run_left_and_nothing_of_a
     try:
         assert driver.stdout is not None
         assert driver.stdout.readline() == b"up\n"
-        assert [path.parent.name for path in scratch.rglob("s") if path.is_socket()] == ["trial"]
+        assert [path.parent.name for path in scratch.rglob("s") if path.is_socket()] == [f"trial.{driver.pid}"]
         driver.send_signal(signal.SIGKILL)
         driver.wait()
         left = await living.left()

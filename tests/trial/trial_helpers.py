@@ -142,8 +142,8 @@ async def trial(bench: Bench, name: str, task: Task, *replies: Mapping[str, Any]
 
 def nothing_left(bench: Bench) -> list[str]:
     """What is still there of a bench's trials, by name."""
-    run = bench.scratch.folder(bench.run, "probe").parent
-    left = [f"folder {path.name}" for path in run.iterdir() if path.name not in ("owner", "probe")]
+    probe = bench.scratch.folder(bench.run, "probe")
+    left = [f"folder {path.name}" for path in probe.parent.iterdir() if path.name not in ("owner", probe.name)]
     left += [f"session {name}" for name in bench.server._open]
     return left + [f"process {pid}" for pid in sandboxes_of(os.getpid())]
 
