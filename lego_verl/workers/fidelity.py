@@ -22,16 +22,24 @@ def check_proof(account: StepAccount) -> None:
         )
 
 
-def check_alignment(found: Mapping[str, Any], guard: GuardConfig, step: int) -> None:
+def check_alignment(found: Mapping[str, Any], guard: GuardConfig, step: int, *, ages: bool) -> None:
     """Tokens of the trainer's own weights must agree; of all tokens, enough must be left of their weights.
 
     Args:
         found: ``alignment_batch.step_alignment``.
+        ages: whether tokens of older weights are to be expected (steps overlap). Else they would slip by
+            ``min_pearson``, which does not count them.
 
     Raises:
         FidelityError: naming the guard.
     """
     fresh = found["by_lag"].get("0", {"tokens": 0})
+    if guard.min_pearson > 0 and not ages and fresh["tokens"] != found["overall"]["tokens"]:
+        lags = ", ".join(f"{lag}: {of['tokens']}" for lag, of in found["by_lag"].items())
+        raise FidelityError(
+            f"step {step}: tokens were sampled by other weights than the trainer's (lag: tokens {lags}), and "
+            "steps do not overlap here; the step is not trained. See docs/02-how-it-works.md#guards"
+        )
     if guard.min_pearson > 0 and fresh["tokens"] and not fresh["pearson_probabilities"] >= guard.min_pearson:
         raise FidelityError(
             f"step {step}: token probabilities of rollout and trainer correlate at "

@@ -189,7 +189,7 @@ class HarnessSteps(TrialTrainer):
         if not (self.config.algorithm.get("rollout_correction") or {}).get("bypass_mode", False):
             with marked_timer("alignment", self.timing_raw):
                 self._alignment = self._align(batch)
-            check_alignment(self._alignment, self._lego.guard, self.global_steps)
+            check_alignment(self._alignment, self._lego.guard, self.global_steps, ages=self.steps_overlap)
         return batch
 
     def _align(self, batch: KVBatchMeta) -> dict[str, Any]:

@@ -46,8 +46,8 @@ def trainer(*overrides: str) -> HarnessTrainer:
     return made
 
 
-def guarded(rows: list[Row], *overrides: str) -> None:
-    check_alignment(step_alignment(rows, version=4), typed(recipe(*overrides)).guard, step=5)
+def guarded(rows: list[Row], *overrides: str, ages: bool = True) -> None:
+    check_alignment(step_alignment(rows, version=4), typed(recipe(*overrides)).guard, step=5, ages=ages)
 
 
 def test_tokens_of_the_trainers_own_weights_must_agree() -> None:
@@ -63,6 +63,15 @@ def test_tokens_of_older_weights_need_not() -> None:
     guarded([row(2, noise=0.3), row(4, noise=1e-4)])
     with pytest.raises(FidelityError, match="min_pearson"):
         guarded([row(2, noise=1e-4), row(4, noise=0.3, seed=1)])
+
+
+def test_where_steps_do_not_overlap_no_token_is_older() -> None:
+    """Else a wrong version number would take it out of the correlation's sight."""
+    guarded([row(4, noise=1e-4)], ages=False)
+    with pytest.raises(FidelityError, match=r"step 5: tokens were sampled by other weights .*\(lag: tokens 1: 50\)"):
+        guarded([row(3, noise=0.3)], ages=False)
+    with pytest.raises(FidelityError, match="other weights"):
+        guarded([row(3, noise=1e-4), row(4, noise=1e-4)], ages=False)
 
 
 def test_log_probabilities_that_are_all_zero_are_no_agreement() -> None:
