@@ -13,6 +13,7 @@ from test_agent_loop_outputs import SEGMENT
 from lego_verl.compose import compose_recipe
 from lego_verl.config import typed
 from lego_verl.trial.from_recipe import refills
+from lego_verl.trial.limits import TrialLimits
 from lego_verl.trial.outcome import Outcome, Treatment
 from lego_verl.trial.record import FinishedTrial, TrialRecord
 from lego_verl.workers import agent_loop
@@ -47,7 +48,7 @@ async def group(
     config = compose_recipe(["monitor.keep_trials=false", "actor_rollout_ref.rollout.n=3", *overrides])
     lego, ledger = typed(config), RunLedger(str(folder / "events.jsonl"))
     host = SimpleNamespace(
-        lego=lego, ledger=Remote(ledger), limits=SimpleNamespace(seconds=9.0), renderer=None, parser=None,
+        lego=lego, ledger=Remote(ledger), limits=TrialLimits(seconds=9.0), renderer=None, parser=None,
         refills=refills(lego), bench=lambda step, split, task: None,
     )  # fmt: skip
 
