@@ -25,9 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from lego_verl.monitor import queries
+from lego_verl.monitor.alerts import Watched, evidence, look
 from lego_verl.monitor.behaviour.count import Counts
 from lego_verl.monitor.store import Store
 from lego_verl.monitor.store_rows import TrialRows
+from lego_verl.monitor.trial_table import trial_table
 
 _OUTCOMES = ("solved", "unsolved", "unsolved", "turn_limit", "no_patch", "gave_up", "sandbox_failed", "grader_failed")
 _DROPPED = ("sandbox_failed", "grader_failed")
@@ -167,6 +169,8 @@ def views(step: int, trial: str) -> dict[str, Callable[[sqlite3.Connection], Any
         "compare: harnesses": lambda db: [queries.side(db, harness=h) for h in ("mini_swe_agent", "openhands")],
         "compare: a task's trials": lambda db: queries.trials_of_task(db, "task-7"),
         "events": lambda db: queries.events(db, limit=200),
+        "alerts: all rules after a step": lambda db: look(evidence(db, step), Watched()),
+        "alerts: table of a step's trials": lambda db: trial_table(db, step, run="run", rows=64),
     }
 
 

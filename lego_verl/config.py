@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from lego_verl.monitor.alert_settings import AlertSettings
+
 
 class ConfigError(ValueError):
     """A recipe that cannot run: one line that says what to change."""
@@ -234,7 +236,13 @@ class MonitorConfig:
     """``live`` (a table that is redrawn), ``lines`` (a line a step), or ``auto`` by the terminal."""
     keep_trials: bool = True
     """Write a folder for every trial: patch, logs, calls, tokens."""
+    trained_tokens: bool = True
+    """Write, a file a step, what the trainer knew of each token with loss: its log-probability, entropy, advantage,
+    weight, and whether rollout correction took it out. Where trials are kept."""
     keep: Retention = field(default_factory=Retention)
+    alerts: AlertSettings = field(default_factory=AlertSettings)
+    table_rows: int = 64
+    """Trials in the table of a step that wandb and tensorboard get where ``trainer.logger`` names them; 0: no table."""
 
 
 @dataclass

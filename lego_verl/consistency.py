@@ -18,6 +18,7 @@ from lego_verl.importance import check_importance
 from lego_verl.model_check import check_model_folder
 from lego_verl.recipe_tasks import KINDS
 from lego_verl.router_replay import check_router_replay
+from lego_verl.tracking_check import check_loggers
 
 TRIAL_ESTIMATORS = ("grpo", "grpo_vectorized", "rloo", "rloo_vectorized")
 """Advantage estimators of verl whose statistics count trials here; verl's others count segments."""
@@ -49,6 +50,7 @@ def check_consistency(config: DictConfig, lego: LegoConfig) -> None:
     _at_least(0, "lego.trial.refills", lego.trial.refills)
     if not 0 <= lego.guard.min_trained <= 1:
         raise ConfigError(f"lego.guard.min_trained={lego.guard.min_trained} is a share, from 0 to 1")
+    check_loggers(config)
     check_loss_weight(config)
     check_dynamic_sampling(config)
     check_router_replay(config, lego)

@@ -20,9 +20,11 @@ from lego_verl.compose import compose_recipe, show_recipe
 from lego_verl.config import ConfigError, LegoConfig, typed
 from lego_verl.consistency import check_consistency
 from lego_verl.model_check import check_model_folder
+from lego_verl.monitor.clock_watch import ClockWatch
 from lego_verl.monitor.display import Display, summary
 from lego_verl.monitor.memory import PeakMemory
 from lego_verl.monitor.run_folder import RunFolder, keep_steps_up_to
+from lego_verl.monitor.trained_tokens import forget_trained_after
 from lego_verl.monitor.view import RunView
 from lego_verl.prepare import PrepareError, prepare
 from lego_verl.training_process import TrainingProcess, clear_dead_runs
@@ -92,6 +94,7 @@ def train(config: DictConfig, lego: LegoConfig, run: RunFolder, console: Console
     for path in (run.metrics, run.heldout, run.events):
         if path.exists():
             keep_steps_up_to(path, resumed_from)
+    forget_trained_after(run, resumed_from)
     if resumed_from:
         console.print(f"resumed after step {resumed_from}")
     OmegaConf.save(config, run.recipe, resolve=True)
@@ -102,6 +105,7 @@ def train(config: DictConfig, lego: LegoConfig, run: RunFolder, console: Console
         total_steps=int(config.trainer.total_training_steps or 0),
         trials=int(config.data.train_batch_size) * int(config.actor_rollout_ref.rollout.n),
         style=_style(lego, console),
+        clock=ClockWatch(run),
     )
     with TrainingProcess(run, use_cpu=config.trainer.device == "cpu") as process, display:
         while process.running():

@@ -112,6 +112,9 @@ class TrainingProcess:
             }
         )
         environment.setdefault("WANDB_MODE", "offline")
+        # Else both write into whatever folder the command was started in.
+        environment.setdefault("WANDB_DIR", str(self._run.path.resolve()))
+        environment.setdefault("TENSORBOARD_DIR", str(self._run.path.resolve() / "tensorboard"))
         if self._use_cpu:
             # The update is the only work that threads help, and nothing else works meanwhile.
             threads = str(min(4, psutil.cpu_count(logical=False) or 1))

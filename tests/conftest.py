@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -9,8 +10,10 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from debian_packages import NotInstalled, chromium_program
 from docker_daemon import docker_url
 
 _WHERE_ASKED_FOR = {"harness_live": "installs a large harness", "algorithms": "trains with each for minutes"}
@@ -36,6 +39,28 @@ def daemon() -> Iterator[str]:
     """The address of a docker daemon: one that is there, or one of the tests' own."""
     with docker_url() as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Debian's Chromium. Without one a test is skipped, and says why; in CI it fails."""
+    try:
+        return chromium_program()
+    except NotInstalled as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"no browser to look at a page with: {error}")
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator[Any]:
+    """One for a module: playwright's loop must be gone before others run theirs."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield found
+        found.close()
 
 
 @pytest.fixture(scope="session")

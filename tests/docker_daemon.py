@@ -17,6 +17,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from debian_packages import NotInstalled, program
+
 _FLAGS = ("--bridge=none", "--iptables=false", "--ip-forward=false", "--ip-masq=false")
 _DEFAULT = "unix:///var/run/docker.sock"
 _UP_SECONDS = 60.0
@@ -131,26 +133,10 @@ def answers(url: str) -> bool:
 
 
 def _program() -> str:
-    """dockerd, installed first where it is missing."""
-    if os.geteuid() != 0:
-        raise NoDaemon("no docker daemon answers, and only root can start one")
-    path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/bin", "/sbin"])
-    if shutil.which("dockerd", path=path) is None:
-        if shutil.which("apt-get") is None:
-            raise NoDaemon("no docker daemon answers, and there is no apt-get to install one with")
-        for command in ("apt-get update -qq", "apt-get install -y -qq --no-install-recommends docker.io"):
-            done = subprocess.run(
-                command.split(),
-                env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-                capture_output=True,
-                check=False,
-            )
-            if done.returncode != 0:
-                raise NoDaemon(f"{command!r} failed: {done.stderr.decode(errors='replace').strip()[-200:]}")
-    found = shutil.which("dockerd", path=path)
-    if found is None:
-        raise NoDaemon("docker.io is installed, and there is no dockerd")
-    return found
+    try:
+        return program("dockerd", "docker.io")
+    except NotInstalled as error:
+        raise NoDaemon(f"no docker daemon answers, and none can be started: {error}") from error
 
 
 def _runs(pid: int, name: str) -> bool:

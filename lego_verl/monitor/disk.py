@@ -22,3 +22,11 @@ def disk_trouble(run: RunFolder) -> str:
         f"the disk that holds {run.path} has {usage.free / 2**20:.0f} MiB left: what cannot be written is lost to the "
         f"store, and checkpoints fail. See lego.monitor.keep for what of old steps may go"
     )
+
+
+def free_bytes(run: RunFolder) -> int | None:
+    """Room on the disk that holds a run; None where it cannot be had."""
+    try:
+        return shutil.disk_usage(run.path).free
+    except OSError:
+        return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -10,12 +11,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from lego_verl.monitor.disk import disk_trouble
+from lego_verl.monitor.clock_watch import ClockWatch
+from lego_verl.monitor.store_text import one_line
 from lego_verl.monitor.view import RunView
 
 _SOLVED, _FAILED = "green", "yellow"
-_DISK_SECONDS = 5.0
-"""Between two looks at how full the disk is."""
+_SHOWN_ALERTS = 5
 
 
 class Display:
@@ -25,13 +26,24 @@ class Display:
         total_steps: of the whole run.
         trials: of one step.
         style: ``live`` redraws a table; ``lines`` prints a line a step, for logs and pipes.
+        clock: tells what only a clock shows; None: nobody looks.
     """
 
-    def __init__(self, view: RunView, console: Console, *, total_steps: int, trials: int, style: str) -> None:
+    def __init__(
+        self,
+        view: RunView,
+        console: Console,
+        *,
+        total_steps: int,
+        trials: int,
+        style: str,
+        clock: ClockWatch | None = None,
+    ) -> None:
         self._view, self._console = view, console
         self._total_steps, self._trials = total_steps, trials
         self._started = time.monotonic()
-        self._trouble, self._looked = "", float("-inf")
+        self._clock = clock
+        self._told: set[tuple[Any, ...]] = set()
         self._live = Live(console=console, refresh_per_second=4, transient=False) if style == "live" else None
 
     def __enter__(self) -> Display:
@@ -41,34 +53,34 @@ class Display:
 
     def __exit__(self, *error: Any) -> None:
         if self._live is not None:
-            self._live.update(self._table())
+            alerts = (alert_line(each) for each in self._view.alerts.values())
+            self._live.update(Group(self._table(), *alerts))
             self._live.__exit__(*error)
+        if self._clock is not None:
+            self._clock.close()
 
     def refresh(self) -> None:
         """Read what is new and show it."""
         finished = self._view.update()
-        self._look_at_disk()
+        # Not only by the run's events: on a disk that is full there are none.
+        by_clock = self._clock.look(max(self._view.now.step, 1)) if self._clock is not None else []
         if self._live is not None:
-            self._live.update(Group(self._table(), self._now()))
+            alerts = list(self._view.alerts.values())[-_SHOWN_ALERTS:]
+            self._live.update(Group(self._table(), *(alert_line(each) for each in alerts), self._now()))
             return
         for step in finished:
             self._console.print(_line(step, self._total_steps), highlight=False, soft_wrap=True)
-
-    def _look_at_disk(self) -> None:
-        if time.monotonic() - self._looked < _DISK_SECONDS:
-            return
-        self._looked, before = time.monotonic(), self._trouble
-        self._trouble = disk_trouble(self._view.run)
-        if self._trouble and not before and self._live is None:
-            self._console.print(Text(f"! {self._trouble}", style="bold red"), soft_wrap=True)
+        for each in [*by_clock, *self._view.take_news()]:
+            news = (each["name"], each["state"], each["message"])
+            if news not in self._told:
+                self._told.add(news)
+                self._console.print(alert_line(each), soft_wrap=True)
 
     def _table(self) -> RenderableType:
         return steps_table(self._view.steps[-20:])
 
     def _now(self) -> RenderableType:
         now = self._view.now
-        if self._trouble:
-            return Text(f"! {self._trouble}", style="bold red")
         if now.step == 0 and not now.running and not now.outcomes:
             return Text(f"starting verl ({time.monotonic() - self._started:.0f} s) …", style="dim")
         done = sum(now.outcomes.values())
@@ -83,6 +95,14 @@ class Display:
             text.append(f"  retried {now.retries}", style="red")
         text.append(f"  {now.sampled_tokens} tokens", style="dim")
         return text
+
+
+def alert_line(alert: Mapping[str, Any]) -> Text:
+    """An alert in one line: ``step`` and what an event's data has."""
+    over = alert.get("state") == "closed"
+    style = "green" if over else "bold red" if alert.get("severity") == "critical" else "bold yellow"
+    where = "" if alert.get("step") is None else f"step {alert['step']}: "
+    return Text.assemble(("✓ " if over else "! ", style), where, (one_line(alert.get("message", ""), 600), style))
 
 
 def steps_table(steps: list[dict[str, Any]]) -> Table:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 from lego_verl.monitor.store_rows import TrialRows, rows_of_trial
@@ -18,17 +20,19 @@ def keep_trial(folder: Path | None, finished: FinishedTrial) -> TrialRows | None
     Args:
         folder: None: nothing is written.
     """
+    began = time.perf_counter()
     if folder is not None:
         try:
             write_trial(folder, finished)
         except OSError as error:
             _say(f"RUN FOLDER: {folder} cannot be written: {error}. The trial counts, but cannot be looked at later")
     try:
-        return rows_of_trial(finished)
+        rows = rows_of_trial(finished)
     except Exception as error:  # noqa: BLE001
         # Counts for people, made of whatever an agent wrote: a fault in them must not end a run. No token is touched.
         _say(f"RUN STORE: the calls of trial {finished.record.trial} cannot be counted: {error!r}")
         return None
+    return rows and replace(rows, seconds=time.perf_counter() - began)
 
 
 def _say(line: str) -> None:

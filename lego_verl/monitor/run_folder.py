@@ -13,8 +13,11 @@ runs/<name>/
     checkpoints/         verl's checkpoints
     regrade.jsonl        one line a trial that was graded again
     audit.jsonl          what an audit found
+    report.html          what `lego_verl.report` wrote
+    wandb/, tensorboard/ of the loggers that `trainer.logger` names
     store.sqlite         the run store: trials, calls, metrics, events (store_schema.py); made again from the rest
     tokens/              token arrays of old steps, a Parquet file each (store_tokens.py)
+    trained/             what the trainer knew of each token, a Parquet file a step (trained_tokens.py)
 """
 
 from __future__ import annotations
@@ -67,6 +70,10 @@ class RunFolder:
         return self.path / "tokens"
 
     @property
+    def trained(self) -> Path:
+        return self.path / "trained"
+
+    @property
     def trials(self) -> Path:
         return self.path / "trials"
 
@@ -96,16 +103,26 @@ class RunFolder:
     def last_checkpoint(self) -> int:
         """The step of the newest complete checkpoint; 0 without one."""
         tracker = self.checkpoints / "latest_checkpointed_iteration.txt"
-        return int(tracker.read_text()) if tracker.exists() else 0
+        told = tracker.read_text().strip() if tracker.exists() else "0"
+        if told.isdigit():
+            return int(told)
+        # A full disk leaves it empty. verl writes data.pt when the rest of a checkpoint is there.
+        whole = [
+            path.parent.name.removeprefix("global_step_") for path in self.checkpoints.glob("global_step_*/data.pt")
+        ]
+        return max((int(step) for step in whole if step.isdigit()), default=0)
 
 
-def append_line(path: Path, record: Mapping[str, Any]) -> None:
+def append_line(path: Path, record: Mapping[str, Any], *, new_line: bool = False) -> None:
     """Append one JSON line in one write, so that several processes can share a file.
+
+    Args:
+        new_line: begin one: the last may have been cut.
 
     Raises:
         OSError: when it cannot be written, or not wholly.
     """
-    line = json.dumps(record, separators=(",", ":"), default=_plain) + "\n"
+    line = ("\n" if new_line else "") + json.dumps(record, separators=(",", ":"), default=_plain) + "\n"
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
         data = line.encode()

@@ -110,7 +110,7 @@ def _new_lines(path: Path, offset: int) -> Iterator[tuple[dict[str, Any], int]]:
 _Key = tuple[int, str, str]
 
 
-_FROM_FILE = ("started", "retried", "refilled", "finished", "broken")
+_FROM_FILE = ("started", "retried", "refilled", "finished", "broken", "alert")
 
 
 def _index_events(store: Store, run: RunFolder) -> dict[_Key, Mapping[str, Any]]:

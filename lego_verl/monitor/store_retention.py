@@ -10,6 +10,7 @@ from pathlib import Path
 from lego_verl.config import Retention, Tokens
 from lego_verl.monitor.run_folder import RunFolder
 from lego_verl.monitor.store_tokens import compact_step
+from lego_verl.monitor.trained_tokens import trained_file
 
 _FILES = {"calls": ("calls.jsonl",), "logs": ("harness.log", "grading.log"), "patches": ("patch.diff",)}
 
@@ -46,6 +47,7 @@ def apply_retention(run: RunFolder, keep: Retention, newest: int) -> Retained:
         if keep.tokens is Tokens.drop:
             names.append("tokens.npz")
             _remove(run.tokens / f"{step.name}.parquet", done)
+            _remove(trained_file(run, number), done)
         for trial in step.iterdir() if names else ():
             for name in names:
                 _remove(trial / name, done)

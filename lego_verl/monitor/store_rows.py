@@ -38,6 +38,8 @@ class TrialRows:
     """By ``SEGMENT_COLUMNS``."""
     behaviour: Mapping[str, Any] = field(default_factory=dict)
     """``Counts.as_dict``; empty where nothing was captured."""
+    seconds: float = field(default=0.0, compare=False)
+    """What it took to keep the trial: its folder and these rows."""
 
 
 def rows_of_trial(finished: FinishedTrial) -> TrialRows | None:

@@ -148,7 +148,7 @@ CREATE TABLE IF NOT EXISTS group_sums (       -- sums: the trials of one task in
     attempts INTEGER, calls INTEGER, segments INTEGER, sampled_tokens INTEGER, loss_tokens INTEGER,
     queued_seconds REAL, start_seconds REAL, harness_seconds REAL, generation_seconds REAL,
     patch_seconds REAL, grading_seconds REAL, total_seconds REAL, slowest_seconds REAL,
-    versioned INTEGER,                        -- trials whose weight versions are known: span and lag are over these
+    versioned INTEGER,                        -- trials that a step closed: span and lag are over these
     span INTEGER, widest_span INTEGER,        -- versions between a trial's first token and its last: sum, longest
     lag INTEGER, longest_lag INTEGER,         -- versions between its last token and the step that trained it
     observed INTEGER,                         -- trials with a row in behaviour: the sums that follow are over these

@@ -34,11 +34,12 @@ _COLUMNS = {
     **{name: f"sum(t.{name})" for name in ("calls", "segments", "sampled_tokens", "loss_tokens")},
     **{f"{phase}_seconds": f"sum(t.{phase}_seconds)" for phase in _SECONDS},
     "slowest_seconds": "max(t.total_seconds)",
-    "versioned": "count(t.weights_last)",
-    "span": "sum(t.weights_last - t.weights_first)",
-    "widest_span": "max(t.weights_last - t.weights_first)",
-    "lag": "sum(ifnull(t.trained_step, t.step) - 1 - t.weights_last)",
-    "longest_lag": "max(ifnull(t.trained_step, t.step) - 1 - t.weights_last)",
+    # How old a trial is, its step says: until one has closed it, nothing is known.
+    "versioned": "count(t.weights_last + t.trained_step)",
+    "span": "sum(t.weights_last - t.weights_first + 0 * t.trained_step)",
+    "widest_span": "max(t.weights_last - t.weights_first + 0 * t.trained_step)",
+    "lag": "sum(t.trained_step - 1 - t.weights_last)",
+    "longest_lag": "max(t.trained_step - 1 - t.weights_last)",
     "observed": "count(b.trial_id)",
     **{name: f"sum(b.{name})" for name in BEHAVIOUR},
 }

@@ -59,6 +59,14 @@ class RunView:
         self.steps: list[dict[str, Any]] = []
         self.heldout: list[dict[str, Any]] = []
         self.now = Now()
+        self.alerts: dict[str, dict[str, Any]] = {}
+        """Those that are open, by name: ``step`` and what an event's data has."""
+        self._news: list[dict[str, Any]] = []
+
+    def take_news(self) -> list[dict[str, Any]]:
+        """Alerts that opened or closed since it was last asked."""
+        news, self._news = self._news, []
+        return news
 
     def update(self) -> list[dict[str, Any]]:
         """Read what is new; return the steps that were finished since the last call."""
@@ -70,6 +78,12 @@ class RunView:
         return finished
 
     def _take(self, event: dict[str, Any]) -> None:
+        if event["event"] == "alert":
+            self._news.append(event)
+            self.alerts.pop(event["name"], None)
+            if event["state"] == "open":
+                self.alerts[event["name"]] = event
+            return
         if (event["step"], event["split"]) != (self.now.step, self.now.split):
             self.now = Now(step=event["step"], split=event["split"])
         now = self.now

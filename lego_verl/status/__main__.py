@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from lego_verl.monitor import queries
-from lego_verl.monitor.disk import disk_trouble
+from lego_verl.monitor.alerts import Watched
+from lego_verl.monitor.clock_watch import by_clock
 from lego_verl.monitor.run_folder import RunFolder
 from lego_verl.monitor.store import Store, StoreError
 from lego_verl.monitor.store_index import catch_up, index_run, needs_index
@@ -81,8 +82,10 @@ def _show(run: RunFolder, console: Console, *, as_json: bool) -> None:
         if as_json:
             print(json.dumps(queries.overview(db, total_steps=total)))
             return
-        notes = [note for note in (last_error(run), disk_trouble(run)) if note]
-        show_status(db, console, name=run.name, total_steps=total, alive=is_alive(run), notes=notes)
+        alive = is_alive(run)
+        seen = by_clock(run, Watched.of(run.recipe), now=time.time(), alive=alive)
+        notes = [note for note in (last_error(run), *(each.message for each in seen.values())) if note]
+        show_status(db, console, name=run.name, total_steps=total, alive=alive, notes=notes)
 
 
 if __name__ == "__main__":

@@ -12,11 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from lego_verl.monitor import queries
+from lego_verl.monitor.alerts import open_alerts
 from lego_verl.monitor.behaviour.measures import MEASURES
+from lego_verl.monitor.display import alert_line
 from lego_verl.monitor.store_text import one_line
 
 _PLAIN: dict[str, Any] = {"box": None, "pad_edge": False, "header_style": "bold", "padding": (0, 1)}
-_STEPS = 12
+_STEPS, _ALERTS = 12, 5
 _QUIET_SECONDS = 600.0
 _SHADES = " ▁▂▃▄▅▆▇█"
 
@@ -33,10 +35,12 @@ def show_status(
     console.print(_headline(view, name, alive))
     for note in notes:
         console.print(Text.assemble(("! ", "bold red"), one_line(note, 400)), soft_wrap=True)
-    for alert in view["alerts"][:5]:
-        told = alert["data"].get("message") or alert["data"].get("error") or ""
+    for alert in open_alerts(db)[-_ALERTS:]:
+        console.print(alert_line(alert), soft_wrap=True)
+    for other in [each for each in view["alerts"] if each["kind"] != "alert"][:_ALERTS]:
+        told = other["data"].get("message") or other["data"].get("error") or ""
         console.print(
-            Text.assemble((f"{alert['kind']} ", "bold yellow"), f"step {alert['step']}: {one_line(told, 300)}")
+            Text.assemble((f"{other['kind']} ", "bold yellow"), f"step {other['step']}: {one_line(told, 300)}")
         )
     rows = queries.learning(db)
     if rows:

@@ -118,7 +118,7 @@ class HarnessAgentLoop(AgentLoopBase):
         if finished.record.treatment is Treatment.DROP:
             return []
         routed = bool(self.rollout_config.enable_rollout_routing_replay)
-        return outputs(finished.record, finished.segments, routed=routed)
+        return outputs(finished.record, finished.segments, routed=routed, step=step)
 
     def _eos_ids(self) -> frozenset[int]:
         eos = self.tokenizer.eos_token_id
@@ -158,12 +158,15 @@ class SegmentOutput(AgentLoopOutput):
         return fields
 
 
-def outputs(record: TrialRecord, segments: Sequence[TrainingSegment], *, routed: bool) -> list[AgentLoopOutput]:
+def outputs(
+    record: TrialRecord, segments: Sequence[TrainingSegment], *, routed: bool, step: int = 0
+) -> list[AgentLoopOutput]:
     """One ``AgentLoopOutput`` a segment, each with the trial's reward.
 
     Args:
         routed: hand over expert routes, shape (prompt + response, layers, top_k); the last row, of a token that never
             went through the model, is marked as not recorded.
+        step: in which the trial began.
     """
     return [
         SegmentOutput(
@@ -182,6 +185,7 @@ def outputs(record: TrialRecord, segments: Sequence[TrainingSegment], *, routed:
             extra_fields={
                 "reward_extra_info": {"solved": float(record.outcome.value == "solved")},
                 "harness": record.harness,
+                "segment_of": (step, record.trial, segment.index),
                 **_versions(segment),
             },
         )

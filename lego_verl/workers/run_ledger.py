@@ -7,7 +7,6 @@ trainer took, whenever they began; what it has not taken yet is in flight.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Set
@@ -15,7 +14,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lego_verl.monitor.run_folder import RunFolder, append_line
+from lego_verl.monitor.alerts import Finding, Severity
+from lego_verl.monitor.alerts.clock import OPENED
+from lego_verl.monitor.kept_lines import KeptLines
+from lego_verl.monitor.run_folder import RunFolder
+from lego_verl.monitor.spent import Spent
+from lego_verl.monitor.step_watch import StepWatch
 from lego_verl.monitor.store import Store
 from lego_verl.monitor.store_index import catch_up
 from lego_verl.monitor.store_retention import Housekeeper
@@ -76,11 +80,15 @@ class RunLedger:
     """
 
     def __init__(self, events: str, clock: Callable[[], float] = time.monotonic, *, store: str | None = None) -> None:
-        self._events, self._clock = Path(events), clock
-        self._run = RunFolder(self._events.parent)
+        self._clock = clock
+        self._run = RunFolder(Path(events).parent)
+        self._events = KeptLines(Path(events))
         self._store = StoreWriter(None if store is None else Path(store))
+        self._watch = StepWatch(self._run, lambda step, data: self._event("alert", step, "train", **data))
+        self._spent, self._kept_seconds = Spent(), 0.0
         self._housekeeper = Housekeeper(self._run)
-        self._store.write(lambda store: store.forget_after(self._run.last_checkpoint()))
+        self._write(lambda store: store.forget_after(self._run.last_checkpoint()))
+        self._write(lambda store: store.set_meta(OPENED, time.time()))
         self._books: dict[tuple[int, str], _Book] = defaultdict(lambda: _Book(latest=clock()))
 
     def broken(self, step: int, split: str, message: str) -> None:
@@ -97,17 +105,17 @@ class RunLedger:
         book = self._touched(step, split)
         book.group[trial] = group
         if not book.submitted:
-            self._store.write(self._catch_up)
+            self._write(self._catch_up)
         if trial not in book.submitted:
             book.submitted.add(trial)
             book.ledger.submit(trial)
-        self._store.write(lambda store: store.started(step, split, trial, task, attempt))
+        self._write(lambda store: store.started(step, split, trial, task, attempt))
         self._event("started", step, split, trial=trial, task=task, attempt=attempt)
 
     def refilled(self, step: int, split: str, trial: str, replaced: str) -> None:
         """A trial was dropped, and its group would be too small without the one that comes in its place."""
         self._touched(step, split).refilled.add(trial)
-        self._store.write(lambda store: store.refilled(step, split, trial, replaced))
+        self._write(lambda store: store.refilled(step, split, trial, replaced))
         self._event("refilled", step, split, trial=trial, replaced=replaced)
 
     def overdue(self, step: int, split: str, seconds: float, all_steps: bool = False) -> str:
@@ -131,7 +139,7 @@ class RunLedger:
 
     def retried(self, step: int, split: str, trial: str, outcome: str, error: str | None) -> None:
         self._touched(step, split)
-        self._store.write(lambda store: store.retried(step, split, trial, outcome, error))
+        self._write(lambda store: store.retried(step, split, trial, outcome, error))
         self._event("retried", step, split, trial=trial, outcome=outcome, error=error)
 
     def finished(self, step: int, split: str, record: Mapping[str, Any], rows: TrialRows | None = None) -> None:
@@ -147,7 +155,8 @@ class RunLedger:
         book = self._touched(step, split)
         book.ledger.finish(trial, Outcome(record["outcome"]))
         book.records[trial] = record
-        self._store.write(lambda store: store.finished(step, split, record, rows))
+        self._kept_seconds += 0.0 if rows is None else rows.seconds
+        self._write(lambda store: store.finished(step, split, record, rows))
         self._event(
             "finished",
             step,
@@ -211,6 +220,7 @@ class RunLedger:
         if graded:
             account.solve_rate = sum(float(r["reward"]) >= 1.0 for r in graded) / len(graded)
             account.reward = sum(float(r["reward"]) for r in graded) / len(graded)
+        account.rewards = {str(record["trial"]): float(record["reward"]) for group in kept for record in group}
         account.harnesses = by_harness(records)
         account.groups = len({r["group"] for r in records} - evicted.keys())
         account.small_groups = account.groups - len(kept)
@@ -224,11 +234,42 @@ class RunLedger:
         if book.broken:
             account.errors["rollout worker"] = one_line(book.broken)
         self._close_in_store(step, split, kept, small, records, evicted)
+        if split == "train":
+            account.monitoring = {"ledger": self._spent.take(), "workers": self._kept_seconds}
+            self._kept_seconds = 0.0
         return asdict(account)
 
-    def measured(self, step: int, values: Mapping[str, Any], split: str = "train") -> None:
-        """Numbers of a step for the run's store, nested or not: verl's, too, by their own names."""
-        self._store.write(lambda store: store.metrics(step, values, split))
+    def measured(self, step: int, values: Mapping[str, Any], split: str = "train", *, rows: int = 0) -> dict[str, Any]:
+        """Numbers of a step for the run's store, nested or not: verl's, too, by their own names. Of a step of training
+        what there is to tell of it, now that all is known: see ``StepWatch.step_closed``.
+
+        Args:
+            rows: of the table of its trials, at most.
+        """
+        with self._spent:
+            self._write(lambda store: store.metrics(step, values, split))
+            self._write(self._catch_up)
+            if split != "train" or self._store.path is None:
+                return {"news": [], "open": {}, "trials": []}
+            found = self._watch.step_closed(step, rows=rows)
+            self._write(lambda store: store.metrics(step, {"alerts": found["open"]}, split))
+            return found
+
+    def told(self, step: int, name: str, seen: str, first: str, view: str = "overview") -> None:
+        """Record an alert that no rule raises: a guard that stops the run, a checkpoint that cannot be written."""
+        self._watch.raise_now(step, name, Finding(seen, first, view, Severity.CRITICAL))
+
+    def stopped(self, step: int, name: str, error: str) -> None:
+        """A guard ends the run in the middle of a step: tell that, and what its trials show, which nobody will ask for
+        any more."""
+        if self._store.path is not None:
+            self._watch.step_closed(step)
+        first = "the last steps before it, and what else was told"
+        self.told(step, name, f"the run stopped: {error}", first, "alignment")
+
+    def over(self, step: int, name: str) -> None:
+        """What ``told`` recorded is over."""
+        self._watch.raise_now(step, name, None)
 
     def _close_in_store(
         self,
@@ -244,10 +285,14 @@ class RunLedger:
         why |= {str(record["trial"]): evicted[record["group"]] for record in records if record["group"] in evicted}
         why |= {str(record["trial"]): "small_group" for group in small for record in group}
         why_not = {trial: reason for trial, reason in why.items() if trial not in set(trained)}
-        self._store.write(lambda store: store.closed(step, split, trained, why_not))
-        self._store.write(self._catch_up)
+        self._write(lambda store: store.closed(step, split, trained, why_not))
+        self._write(self._catch_up)
         if split == "train" and self._store.path is not None:
             self._housekeeper.step_closed(step)
+
+    def _write(self, what: Callable[[Store], None]) -> None:
+        with self._spent:
+            self._store.write(what)
 
     def _catch_up(self, store: Store) -> None:
         catch_up(self._run, store)
@@ -276,11 +321,9 @@ class RunLedger:
 
     def _event(self, kind: str, step: int, split: str, **values: Any) -> None:
         now = time.time()
-        self._store.write(lambda store: store.event(kind, step, split, t=now, **values))
-        try:
-            append_line(self._events, {"t": now, "event": kind, "step": step, "split": split, **values})
-        except OSError as error:  # a full disk: what the run needs of it is in the books
-            print(f"lego_verl: RUN FOLDER: {self._events} cannot be written: {error}", file=sys.stderr, flush=True)
+        with self._spent:
+            self._write(lambda store: store.event(kind, step, split, t=now, **values))
+            self._events.append({"t": now, "event": kind, "step": step, "split": split, **values})
 
 
 def _graded(record: Mapping[str, Any]) -> bool:

@@ -53,8 +53,13 @@ class StepAccount:
     loss_tokens: int = 0
     proof_provenance: float | None = None
     proof_context: float | None = None
+    rewards: dict[str, float] = field(default_factory=dict)
+    """The verdict on each trial that is trained, by its name."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Summed over trials, by phase."""
+    monitoring: dict[str, float] = field(default_factory=dict)
+    """Seconds that were spent on what is for people since the last step: ``ledger`` (store and events), ``workers``
+    (trials' folders and counts)."""
     errors: dict[str, str] = field(default_factory=dict)
     """One message of each outcome that is dropped, in one line."""
 

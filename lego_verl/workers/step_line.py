@@ -11,8 +11,10 @@ from lego_verl.workers.step_account import StepAccount
 
 _LOGGED = (
     *("solve_rate", "reward", "proof_provenance", "proof_context", "trained", "dropped", "retried", "refilled"),
-    *("small_groups", "zero_variance_groups", "in_flight"),
+    *("small_groups", "zero_variance_groups", "in_flight", "monitoring_share"),
 )
+_FOR_PEOPLE = ("alignment", "trained_tokens", "reward_agreement")
+"""Phases of a step in which the trainer does what is for people; that of alignment guards the step as well."""
 
 
 def step_line(
@@ -20,9 +22,11 @@ def step_line(
     metrics: Mapping[str, Any],
     *,
     alignment: Mapping[str, Any] | None,
+    agreement: Mapping[str, float] | None = None,
     heldout: float | None,
     seconds: float,
     timing: Mapping[str, float],
+    reporting: float = 0.0,
 ) -> dict[str, Any]:
     """What is written of a step.
 
@@ -30,9 +34,12 @@ def step_line(
         metrics: verl's, of the step.
         alignment: ``alignment_batch.step_alignment``; None where the rollout's log-probabilities are taken for the
             trainer's own (``rollout_correction.bypass_mode``), so that there is nothing to compare.
+        agreement: ``reward_agreement.step_agreement``.
         seconds: of the whole step.
         timing: verl's, by phase.
+        reporting: seconds of the trainer that went into telling the step before.
     """
+    monitoring = {"trainer": reporting + sum(timing.get(name, 0.0) for name in _FOR_PEOPLE), **account.monitoring}
     return {
         "step": account.step,
         "solve_rate": account.solve_rate,
@@ -64,6 +71,9 @@ def step_line(
         "gradient_norm": metrics.get("actor/grad_norm"),
         **{name.replace("/", "_"): _plain(value) for name, value in metrics.items() if name.startswith("canary/")},
         "alignment": _plain(alignment),
+        "reward_agreement": dict(agreement or {}),
+        "monitoring_seconds": monitoring,
+        "monitoring_share": sum(monitoring.values()) / seconds if seconds else None,
         "seconds": seconds,
         "seconds_by_phase": {**account.seconds, **{f"step/{name}": value for name, value in timing.items()}},
     }
@@ -82,6 +92,7 @@ def logged(line: Mapping[str, Any]) -> dict[str, float]:
     found |= {f"lego/outcome/{outcome}": count for outcome, count in line["outcomes"].items()}
     for harness, counts in line["harnesses"].items():
         found |= {f"lego/harness/{harness}/{name}": value for name, value in counts.items()}
+    found |= {f"lego/reward_agreement/{name}": value for name, value in line["reward_agreement"].items()}
     if line["alignment"]:
         found |= flat(line["alignment"])
     return found

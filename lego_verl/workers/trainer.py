@@ -25,26 +25,34 @@ from verl.workers.config import HFModelConfig
 from lego_verl.algorithm_check import CRITIC
 from lego_verl.config import typed
 from lego_verl.model_check import check_model
-from lego_verl.monitor.run_folder import RunFolder, append_line
+from lego_verl.monitor.run_folder import RunFolder
 from lego_verl.trial.from_recipe import tool_parser, trial_limits
 from lego_verl.trial.ledger import LedgerError
 from lego_verl.trial.retries import RetryPolicy
 from lego_verl.workers.alignment_batch import rows_of, step_alignment, step_routes
 from lego_verl.workers.alignment_routes import AGREEMENT, replays, route_shape
+from lego_verl.workers.canary import WeightSyncError
+from lego_verl.workers.checkpoints import CheckpointError, Checkpoints
 from lego_verl.workers.fidelity import FidelityError, check_alignment, check_proof
 from lego_verl.workers.renderer import check_template
+from lego_verl.workers.reward_agreement import step_agreement
 from lego_verl.workers.run_ledger import ACTOR_NAME, LEDGER_SECONDS
 from lego_verl.workers.sampled_groups import SampledGroups
 from lego_verl.workers.shuffled_rewards import shuffle_rewards
 from lego_verl.workers.step_account import StepAccount
-from lego_verl.workers.step_line import logged, step_line
+from lego_verl.workers.step_line import step_line
+from lego_verl.workers.step_report import StepReport
 from lego_verl.workers.sync_canary import SyncCanary
+from lego_verl.workers.tracking import LoudTracking
+from lego_verl.workers.trained_tokens import TrainedTokens
 from lego_verl.workers.trial_trainer import TrialTrainer
 
 TRAINER_MODE = "harness_sync"
 """``trainer.v1.trainer_mode`` of runs with a harness."""
 _PAUSE_SECONDS = 300.0
 """What may lie between two attempts of a trial: its closing, and the longest pause."""
+_STOPS = (LedgerError, FidelityError, WeightSyncError, CheckpointError)
+"""What ends a run on purpose: it is told as an alert, too."""
 _LOOK_SECONDS = 10.0
 """How often the ledger is asked whether anything still happens in a step that is waited for."""
 
@@ -72,6 +80,15 @@ class HarnessSteps(TrialTrainer):
         self._step_started = time.monotonic()
         self._account: StepAccount | None = None
         self._alignment: dict[str, Any] | None = None
+        self._trained_tokens = self._tokens_for_people()
+        self._agreement: dict[str, float] = {}
+        self._report = StepReport(self._run, self._ledger, self._lego.monitor)
+        self._checkpoints = Checkpoints(
+            self._run,
+            int(config.trainer.save_freq),
+            tell=lambda step, seen, first: self._ask_ledger(self._ledger.told.remote(step, "checkpoint", seen, first)),
+            over=lambda step: self._ask_ledger(self._ledger.over.remote(step, "checkpoint")),
+        )
         self._heldout: float | None = None
 
     def _init_tokenizer(self) -> None:
@@ -111,6 +128,24 @@ class HarnessSteps(TrialTrainer):
                 f"step {self.global_steps}: waited {LEDGER_SECONDS:g} s for the run's ledger to answer"
             ) from error
 
+    def fit(self, *args: Any, **kwargs: Any) -> None:
+        try:
+            super().fit(*args, **kwargs)
+        except _STOPS as error:
+            name = "canary" if isinstance(error, WeightSyncError) else "stopped"
+            self._ask_ledger(self._ledger.stopped.remote(self.global_steps, name, str(error)))
+            raise
+
+    def on_train_begin(self) -> None:
+        super().on_train_begin()
+        self.logger: Any = LoudTracking(self.logger)
+
+    def _save_checkpoint(self) -> None:
+        self._checkpoints.save(self.global_steps, super()._save_checkpoint, last=self._is_last())
+
+    def _is_last(self) -> bool:
+        return bool(self.global_steps >= self.total_training_steps)
+
     def on_init_end(self) -> None:
         self._canary = SyncCanary.of(self)
         if self._canary is not None:
@@ -136,6 +171,8 @@ class HarnessSteps(TrialTrainer):
         self._account = self._close_account("train")
 
     def on_step_end(self) -> None:
+        if self._checkpoints.owed and self.global_steps % self.config.trainer.save_freq and not self._is_last():
+            self._save_checkpoint()  # verl has no turn for it: what could not be saved is tried again every step
         # The trainer is read while the rollout sleeps, so that both need not hold their memory at once.
         if self._canary is not None:
             with marked_timer("canary", self.timing_raw):
@@ -185,12 +222,21 @@ class HarnessSteps(TrialTrainer):
     def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
         batch = super()._compute_old_log_prob(batch, metrics)
         self._alignment = None
-        # In bypass mode verl takes the rollout's log-probabilities for the trainer's: there is nothing to compare.
-        if not (self.config.algorithm.get("rollout_correction") or {}).get("bypass_mode", False):
+        if self._compares():
             with marked_timer("alignment", self.timing_raw):
                 self._alignment = self._align(batch)
             check_alignment(self._alignment, self._lego.guard, self.global_steps, ages=self.steps_overlap)
         return batch
+
+    def _compares(self) -> bool:
+        """In bypass mode verl takes the rollout's log-probabilities for the trainer's: there is nothing to compare."""
+        correction = self.config.algorithm.get("rollout_correction") or {}
+        return not bool(correction.get("bypass_mode", False))
+
+    def _tokens_for_people(self) -> TrainedTokens | None:
+        monitor = self._lego.monitor
+        wanted = monitor.trained_tokens and monitor.keep_trials
+        return TrainedTokens(self._run, compared=self._compares()) if wanted else None
 
     def _align(self, batch: KVBatchMeta) -> dict[str, Any]:
         fields = ["old_log_probs", "rollout_log_probs", "response_mask", "extra_fields"]
@@ -211,19 +257,29 @@ class HarnessSteps(TrialTrainer):
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
         if self._lego.guard.shuffle_rewards:
             shuffle_rewards(batch, self._lego.run.seed, self.global_steps)
-        return super()._compute_advantage(batch, metrics)
+        assert self._account is not None
+        with marked_timer("reward_agreement", self.timing_raw):
+            self._agreement = step_agreement(batch, self._account.rewards)
+        kept = self._trained_tokens
+        if kept is None:
+            return super()._compute_advantage(batch, metrics)
+        with marked_timer("trained_tokens", self.timing_raw):
+            masks = kept.masks(batch)
+        batch = super()._compute_advantage(batch, metrics)
+        with marked_timer("trained_tokens", self.timing_raw):
+            kept.write(batch, self.global_steps, masks)
+        return batch
 
     def _validate(self) -> dict[str, float]:
         metrics = super()._validate()
         account = self._close_account("heldout")
-        append_line(
-            self._run.heldout,
+        self._report.heldout(
             {
                 "step": self.global_steps,
                 "solve_rate": account.solve_rate,
                 "outcomes": account.outcomes,
                 "harnesses": account.harnesses,
-            },
+            }
         )
         self._heldout = account.solve_rate
         return metrics
@@ -236,12 +292,16 @@ class HarnessSteps(TrialTrainer):
         heldout, self._heldout = self._heldout, None
         seconds = time.monotonic() - self._step_started
         line = step_line(
-            self._account, metrics, alignment=self._alignment, heldout=heldout, seconds=seconds, timing=timing_raw
+            self._account,
+            metrics,
+            alignment=self._alignment,
+            agreement=self._agreement,
+            heldout=heldout,
+            seconds=seconds,
+            timing=timing_raw,
+            reporting=self._report.spent.take(),
         )
-        append_line(self._run.metrics, line)
-        metrics.update(logged(line))
-        numbers = {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
-        self._ledger.measured.remote(global_steps, numbers)  # for the store, which is never waited for
+        self._report.step(global_steps, line, metrics, self.logger.logger)
 
     def _close_account(self, split: str) -> StepAccount:
         """Fetch the step's account and check it.

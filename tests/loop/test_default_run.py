@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,10 @@ from pathlib import Path
 
 import pytest
 from loop_helpers import MAIN, left_behind, steps_of
+from watching import Watched
+
+from lego_verl.monitor import queries
+from lego_verl.monitor.run_folder import RunFolder
 
 pytestmark = [pytest.mark.loop, pytest.mark.timeout(1500)]
 
@@ -42,6 +47,20 @@ def test_its_numbers_are_right_at_every_step(default_run: Path) -> None:
         assert step["canary_change"] > 0 or step["zero_variance_groups"] == step["groups"]
         assert step["alignment"]["overall"]["tokens"] == step["loss_tokens"]
         assert step["alignment"]["by_lag"].keys() == {"0"}
+
+
+def test_it_could_be_watched(watched_run: Watched) -> None:
+    if not watched_run.standing and not os.environ.get("CI"):
+        pytest.skip("no browser to watch it with: Chromium is not installed, and cannot be here")
+    assert watched_run.complaints == []
+    steps = {int(found[1]) for said in watched_run.standing if (found := re.match(r"running step (\d+) of 16", said))}
+    assert len(steps) > 12
+    assert watched_run.standing[-1] == "finished step 16 of 16"
+
+
+def test_it_raised_no_alert(default_run: Path) -> None:
+    with queries.read_store(RunFolder(default_run).store) as db:
+        assert queries.events(db, kinds=["alert"]) == []
 
 
 def test_everything_of_it_is_in_its_folder(default_run: Path) -> None:

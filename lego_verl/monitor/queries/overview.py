@@ -46,16 +46,21 @@ def overview(db: sqlite3.Connection, *, total_steps: int | None = None, now: flo
         "silent_seconds": None if last_event is None else max(now - last_event, 0.0),
         "seconds_a_step": per_step,
         "seconds_left": None if total_steps is None or per_step is None else per_step * max(total_steps - done, 0),
-        "solve_rate": rate(sum(r["solved"] for r in recent), sum(r["graded"] for r in recent)),
-        "solve_rate_before": rate(sum(r["solved"] for r in beginning), sum(r["graded"] for r in beginning)),
+        "solve_rate": _solve_rate(recent),
+        "solve_rate_before": _solve_rate(beginning),
         "heldout": held[-1] if held else None,
         "trials": sum(r["trials"] for r in recent),
-        "dropped": sum(r["dropped"] for r in recent),
+        "dropped": sum(r["dropped"] or 0 for r in recent),
         "sampled_tokens": sum(r["sampled_tokens"] or 0 for r in recent),
         "recent_steps": len({r["step"] for r in recent}),
         "metrics": latest(db, ("pearson", "entropy", "proof_provenance", "proof_context", "learning_rate")),
         "alerts": events(db, kinds=("alert", "broken", "store"), limit=20),
     }
+
+
+def _solve_rate(rows: Sequence[Row]) -> Row | None:
+    # A step of which nothing is graded yet has no sum.
+    return rate(sum(row["solved"] or 0 for row in rows), sum(row["graded"] or 0 for row in rows))
 
 
 def latest(db: sqlite3.Connection, names: Sequence[str], split: str = "train") -> Row:

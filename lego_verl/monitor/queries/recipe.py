@@ -11,7 +11,7 @@ def recipe(path: Path) -> dict[str, Any]:
     """A run's resolved recipe by full keys (``lego.harness.name``); empty where it has none."""
     from omegaconf import OmegaConf
 
-    return dict(_flat(OmegaConf.to_container(OmegaConf.load(path)))) if path.exists() else {}
+    return dict(flat_keys(OmegaConf.to_container(OmegaConf.load(path)))) if path.exists() else {}
 
 
 def recipe_differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -20,9 +20,10 @@ def recipe_differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> di
     return {key: (ours.get(key), theirs.get(key)) for key in keys if ours.get(key) != theirs.get(key)}
 
 
-def _flat(value: Any, above: str = "") -> Iterator[tuple[str, Any]]:
+def flat_keys(value: Any, above: str = "") -> Iterator[tuple[str, Any]]:
+    """The leaves of a tree by their full keys."""
     if isinstance(value, Mapping) and value:
         for key, each in value.items():
-            yield from _flat(each, f"{above}.{key}" if above else str(key))
+            yield from flat_keys(each, f"{above}.{key}" if above else str(key))
     else:
         yield above, value
