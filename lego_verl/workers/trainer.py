@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,8 @@ class HarnessSteps(TrialTrainer):
             super().fit(*args, **kwargs)
         except _STOPS as error:
             name = "canary" if isinstance(error, WeightSyncError) else "stopped"
-            self._ask_ledger(self._ledger.stopped.remote(self.global_steps, name, str(error)))
+            with suppress(LedgerError, ray.exceptions.RayError):  # what stopped the run is to be heard, not this
+                self._ask_ledger(self._ledger.stopped.remote(self.global_steps, name, str(error)))
             raise
 
     def on_train_begin(self) -> None:

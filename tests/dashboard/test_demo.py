@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from dashboard_server import Served
+from watching import VIEWS
 
 from lego_verl.dashboard.demo import NoDemo, demo_run
 from lego_verl.dashboard.demo_pack import pack_demo
@@ -15,8 +16,6 @@ from lego_verl.monitor import queries
 from lego_verl.monitor.run_folder import RunFolder
 from lego_verl.monitor.trained_tokens import read_trained
 from lego_verl.proof.read import NoRun
-
-VIEWS = ("overview", "learning", "outcomes", "tasks", "behaviour", "alignment", "time", "trials", "compare", "recipe")
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +38,13 @@ def test_it_is_a_run_that_learnt(demo: RunFolder) -> None:
 def test_every_view_of_it(view: str, shown: Any) -> None:
     page, complaints, url, trial = shown
     place = view.replace("trial", f"trial/16/{trial}") if view.startswith("trial") and view != "trials" else view
+    page.set_viewport_size({"width": 1280, "height": 900})
     page.goto("about:blank")
     page.goto(f"{url}/#/run/demo/{place}")
     page.wait_for_selector("main[data-ready]:not([data-busy])")
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.get_by_role("alert").count() == 0
     assert page.locator("h1").inner_text()
     assert complaints == []

@@ -1,7 +1,8 @@
-"""Somebody who watches a run in a browser for as long as it trains, and never reloads the page."""
+"""Somebody who watches a run in a browser for as long as it trains, from view to view, and never reloads the page."""
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import time
 from dataclasses import dataclass, field
@@ -10,7 +11,8 @@ from pathlib import Path
 from dashboard_server import Served
 from playwright.sync_api import sync_playwright
 
-_LOOK_SECONDS = 3.0
+VIEWS = ("overview", "learning", "outcomes", "tasks", "behaviour", "alignment", "time", "trials", "compare", "recipe")
+_LOOK_SECONDS = 5.0
 
 
 @dataclass
@@ -19,11 +21,13 @@ class Watched:
     standing: list[str] = field(default_factory=list)
     """What the top of the page said, each time it said something new: "running step 3 of 16, 8 trials running"."""
     complaints: list[str] = field(default_factory=list)
-    """Of the browser's console."""
+    """Of the browser's console, and errors that a view showed."""
+    views: set[str] = field(default_factory=set)
+    """That were looked at."""
 
 
 def watch(run: Path, training: subprocess.Popen[bytes], chromium: str | None) -> Watched:
-    """Look at the overview until the training process is gone, and once more.
+    """Look at one view after the other until the training process is gone, and once more.
 
     Args:
         chromium: the browser; None: nobody looks.
@@ -39,12 +43,16 @@ def watch(run: Path, training: subprocess.Popen[bytes], chromium: str | None) ->
         page.on("console", lambda said: seen.complaints.append(said.text) if said.type == "error" else None)
         page.on("pageerror", lambda error: seen.complaints.append(str(error)))
         page.goto(f"{server.url}/#/run/{run.name}/overview")
-        ended = False
-        while not ended:
+        for view in itertools.cycle(VIEWS):
             ended = training.poll() is not None
+            page.evaluate("hash => { location.hash = hash }", f"#/run/{run.name}/{view}")
             page.wait_for_timeout(1000 * _LOOK_SECONDS)
+            seen.complaints.extend(page.get_by_role("alert").all_inner_texts())
+            seen.views.add(page.locator("main").get_attribute("data-view") or "none")
             said = " ".join(page.locator(".standing").inner_text().split())
             if seen.standing[-1:] != [said]:
                 seen.standing.append(said)
+            if ended:
+                break
         browser.close()
     return seen

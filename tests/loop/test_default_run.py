@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from loop_helpers import MAIN, left_behind, steps_of
-from watching import Watched
+from watching import VIEWS, Watched
 
 from lego_verl.monitor import queries
 from lego_verl.monitor.run_folder import RunFolder
@@ -53,6 +53,7 @@ def test_it_could_be_watched(watched_run: Watched) -> None:
     if not watched_run.standing and not os.environ.get("CI"):
         pytest.skip("no browser to watch it with: Chromium is not installed, and cannot be here")
     assert watched_run.complaints == []
+    assert watched_run.views == set(VIEWS)
     steps = {int(found[1]) for said in watched_run.standing if (found := re.match(r"running step (\d+) of 16", said))}
     assert len(steps) > 12
     assert watched_run.standing[-1] == "finished step 16 of 16"

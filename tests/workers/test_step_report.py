@@ -111,19 +111,23 @@ def test_a_ledger_that_is_late_or_gone_holds_nothing_up(
     assert "ALERTS: nothing is known of step 3" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("broken", [False, True], ids=["", "the ledger is gone"])
 @pytest.mark.parametrize(
     ("error", "name"),
     [(WeightSyncError("the weights did not arrive"), "canary"), (LedgerError("step 2: lost"), "stopped")],
 )
-def test_why_a_run_stops_is_an_alert(error: Exception, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_why_a_run_stops_is_an_alert_and_is_heard(
+    error: Exception, name: str, broken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def failing(self: Any, *_: Any) -> None:
         raise error
 
     made, ledger = object.__new__(HarnessTrainer), Ledger(monkeypatch)
-    made._ledger, made.global_steps = ledger, 2
+    made._ledger, made.global_steps, ledger.broken = ledger, 2, broken
     monkeypatch.setattr(PPOTrainerSync, "fit", failing)
-    with pytest.raises(type(error)):
+    with pytest.raises(type(error)) as raised:
         made.fit(None)
+    assert raised.value is error
     (told,) = ledger.asked
     assert told[:3] == (2, name, str(error))
 
