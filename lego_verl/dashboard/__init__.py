@@ -20,7 +20,7 @@ block the event loop), read-only, GET, under ``/api/runs/{run}/…``::
 
     @router.get("/outcomes")
     def outcomes(run: Run, split: Split = "train", harness: str | None = None) -> Response:
-        with opened(run) as db:                                   # read-only; 503 while the store is being made
+        with opened(run) as db:                                   # read-only; 202 while the store is being made
             return reply({"rows": queries.outcomes(db, split=split, harness=harness)})
 
 - ``Run`` is the ``RunFolder`` by its name; an unknown one is a 404. ``trial_folder(run, step, trial)`` checks the name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -194,8 +195,12 @@ def test_a_run_without_a_store_is_waited_for(tmp_path: Path) -> None:
     RunFolder(tmp_path / "new").create()
     client = TestClient(create_app(Runs([tmp_path / "new"])), base_url="http://localhost")
     answer = client.get("/api/runs/new/overview")
-    assert answer.status_code == 503
+    assert answer.status_code == 202
     assert json.loads(answer.content) == {"error": "new: nothing has happened in it yet", "waiting": True}
     assert client.get("/api/runs/new").json()["last_step"] is None
+    sqlite3.connect(tmp_path / "new" / "store.sqlite").execute("PRAGMA user_version = 1")  # begun, without its tables
+    for asked in ("", "/overview", "/learning", "/outcomes", "/tasks", "/time", "/trials", "/events"):
+        answer = client.get(f"/api/runs/new{asked}")
+        assert (answer.status_code, answer.json()["waiting"]) == (202, True), asked
     (tmp_path / "new" / "store.sqlite").write_bytes(b"no store at all, but long enough to be looked at" * 40)
     assert client.get("/api/runs/new/overview").status_code == 503

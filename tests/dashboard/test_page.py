@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from dashboard_run import ALERT, RUNNING, STEPS, dashboard_run
 from dashboard_server import Served, wait_until
+from looking import NARROW, READY, WIDE, Looked
 from monitor_run import capture, make_run, record, rows
 
 from lego_verl.capture.record import write_recording
@@ -35,24 +35,9 @@ VIEWS = {
     "recipe": "recipe",
     "nothing": "nothing",
 }
-WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
-READY = "main[data-ready]:not([data-busy])"
 
 
-class Looked:
-    """A page, and what its console said that it should not."""
-
-    def __init__(self, page: Any, url: str) -> None:
-        self.page, self.url = page, url
-        self.complaints: list[str] = []  # since `go` last went somewhere
-        page.on("console", lambda said: self._heard(said.type, said.text))
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("dialog", lambda dialog: (self.complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-
-    def _heard(self, kind: str, text: str) -> None:
-        if kind in ("error", "warning"):
-            self.complaints.append(f"{kind}: {text}")
-
+class Views(Looked):
     def go(self, place: str, run: str = "demo%20run") -> None:
         """To a view, and wait until it is drawn."""
         where = place if place.startswith("#") else f"#/run/{run}/{place}"
@@ -64,25 +49,16 @@ class Looked:
         name = where.partition("?")[0].split("/")[3] if where.startswith("#/run/") else "runs"
         self.page.wait_for_selector(f'main[data-view="{name}"]{READY.removeprefix("main")}')
 
-    def overflow(self) -> int:
-        return int(self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
-
-    def axe(self) -> list[str]:
-        """What keeps people from using it, the serious and the critical."""
-        found = Axe().run(self.page).response["violations"]
-        serious = [each for each in found if each["impact"] in ("serious", "critical")]
-        return [f"{each['id']}: {node['html'][:160]}" for each in serious for node in each["nodes"]]
-
 
 @pytest.fixture(scope="module")
-def looked(browser: Any, served: str) -> Iterator[Looked]:
+def looked(browser: Any, served: str) -> Iterator[Views]:
     context = browser.new_context(viewport=WIDE, color_scheme="light")
-    yield Looked(context.new_page(), served)
+    yield Views(context.new_page(), served)
     context.close()
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_every_view_in_every_form(looked: Looked, view: str) -> None:
+def test_every_view_in_every_form(looked: Views, view: str) -> None:
     page = looked.page
     page.set_viewport_size(WIDE)
     page.emulate_media(color_scheme="light")
@@ -91,7 +67,7 @@ def test_every_view_in_every_form(looked: Looked, view: str) -> None:
     assert page.locator("h1").inner_text()
     assert page.get_by_role("alert").count() == 0, page.get_by_role("alert").first.inner_text()
     if page.locator("plot-area").count():
-        page.locator("plot-area").first.scroll_into_view_if_needed()
+        page.evaluate("document.querySelector('plot-area').scrollIntoView()")
         page.wait_for_selector("plot-area[data-drawn]")
     assert looked.overflow() <= 0
     assert looked.axe() == []
@@ -104,7 +80,7 @@ def test_every_view_in_every_form(looked: Looked, view: str) -> None:
     assert looked.complaints == []
 
 
-def test_the_overview_says_how_the_run_stands(looked: Looked) -> None:
+def test_the_overview_says_how_the_run_stands(looked: Views) -> None:
     looked.go("overview")
     text = looked.page.locator("main").inner_text()
     assert ALERT in text
@@ -112,7 +88,7 @@ def test_the_overview_says_how_the_run_stands(looked: Looked) -> None:
     assert "1 trials without an ending" in text
 
 
-def test_a_number_leads_to_its_trials_and_what_they_mean(looked: Looked) -> None:
+def test_a_number_leads_to_its_trials_and_what_they_mean(looked: Views) -> None:
     page = looked.page
     looked.go("outcomes")
     page.locator("#every-outcome").get_by_role("link", name="sandbox failed").click()
@@ -124,7 +100,7 @@ def test_a_number_leads_to_its_trials_and_what_they_mean(looked: Looked) -> None
     assert looked.complaints == []
 
 
-def test_filters_are_in_the_address(looked: Looked) -> None:
+def test_filters_are_in_the_address(looked: Views) -> None:
     page = looked.page
     looked.go("trials")
     page.get_by_label("Split").select_option("heldout")
@@ -139,7 +115,7 @@ def test_filters_are_in_the_address(looked: Looked) -> None:
     assert page.locator('#trials th[aria-sort="ascending"]').count() == 1
 
 
-def test_charts_are_saved_and_read_as_tables(looked: Looked, tmp_path: Path) -> None:
+def test_charts_are_saved_and_read_as_tables(looked: Views, tmp_path: Path) -> None:
     page = looked.page
     looked.go("learning?window=1")
     figure = page.locator("#chart-solve-rate")
@@ -160,7 +136,7 @@ def test_charts_are_saved_and_read_as_tables(looked: Looked, tmp_path: Path) -> 
     assert looked.complaints == []
 
 
-def test_the_theme_is_remembered(looked: Looked) -> None:
+def test_the_theme_is_remembered(looked: Views) -> None:
     page = looked.page
     page.emulate_media(color_scheme="light")
     looked.go("overview")
@@ -199,12 +175,12 @@ PATCH = """async () => {
 }"""
 
 
-def test_a_patch_moves_nothing_that_stays(looked: Looked) -> None:
+def test_a_patch_moves_nothing_that_stays(looked: Views) -> None:
     looked.go("overview")
     assert looked.page.evaluate(PATCH) == [["21", True], ["new301", True], ["xy410", True], ["z5", True]]
 
 
-def test_by_keyboard_alone(looked: Looked) -> None:
+def test_by_keyboard_alone(looked: Views) -> None:
     page = looked.page
     looked.go("trials")
     page.reload()
@@ -241,7 +217,7 @@ def test_what_happens_appears_by_itself(browser: Any, tmp_path: Path) -> None:
     run = dashboard_run(tmp_path / "live")
     context = browser.new_context(viewport=WIDE)
     with Served([run.path]) as server:
-        looked = Looked(context.new_page(), server.url)
+        looked = Views(context.new_page(), server.url)
         page = looked.page
         looked.go("trials?split=train", "live")
         page.wait_for_selector('.connection[data-state="live"]')
@@ -307,7 +283,7 @@ def test_a_hostile_trial_harms_nothing(browser: Any, tmp_path: Path) -> None:
         store.metrics(3, {"<img src=x onerror=harmed=1>": 1.0, "seconds": 3.0})
     context = browser.new_context(viewport=WIDE)
     with Served([run.path]) as server:
-        looked = Looked(context.new_page(), server.url)
+        looked = Views(context.new_page(), server.url)
         at = str(looked.page.evaluate("name => encodeURIComponent(name)", run.path.name))
         trial = str(looked.page.evaluate("name => encodeURIComponent(name)", name))
         metric = "%3Cimg+src%3Dx+onerror%3Dharmed%3D1%3E"
@@ -337,3 +313,21 @@ def test_a_hostile_trial_harms_nothing(browser: Any, tmp_path: Path) -> None:
             assert not set(looked.page.evaluate("document.body.textContent")) & set("\x1b\u202e\u2066"), place
         assert [each for each in looked.complaints if "favicon" not in each] == []
     context.close()
+
+
+def test_who_goes_on_and_comes_back_at_once_sees_where_they_are(looked: Views) -> None:
+    """What was fetched for one view is never shown as another, and a view that was left half-way is fetched again."""
+    looked.go("tasks")
+    page = looked.page
+    for _ in range(3):
+        page.evaluate(
+            """() => { for (const view of ["outcomes", "behaviour", "outcomes", "learning", "time", "learning"])
+                         location.hash = `#/run/demo%20run/${view}`; }"""
+        )
+        page.wait_for_selector('main[data-view="learning"]:not([data-busy])')
+        assert page.locator("h1").inner_text() == "Learning"
+        page.evaluate("location.hash = '#/run/demo%20run/tasks'; location.hash = '#/run/demo%20run/learning'")
+        page.evaluate("location.hash = '#/run/demo%20run/tasks'")
+        page.wait_for_selector('main[data-view="tasks"]:not([data-busy])')
+        assert page.locator("h1").inner_text() == "Tasks"
+    assert looked.complaints == []

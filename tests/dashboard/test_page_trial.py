@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from dashboard_server import Served
+from looking import NARROW, READY, WIDE, Looked
 from trial_run import HOSTILE, LONG, SPLIT_TRIAL, STEP, trial_run
 
-WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 TABS = ("summary", "turns", "tokens", "patch", "logs")
 
 
@@ -22,33 +21,14 @@ def talks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield server.url
 
 
-class Tab:
-    """A page, and what its console said that it should not."""
-
-    def __init__(self, page: Any, url: str) -> None:
-        self.page, self.url = page, url
-        self.complaints: list[str] = []
-        page.on("console", lambda said: said.type in ("error", "warning") and self.complaints.append(said.text))
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-
+class Tab(Looked):
     def go(self, trial: str, query: str = "") -> Any:
         self.page.goto("about:blank")
         self.complaints.clear()
         self.page.goto(f"{self.url}/#/run/talks/trial/{STEP}/{trial}{query}")
-        self.page.wait_for_selector("main[data-ready]:not([data-busy]) .tab")
-        # What was pale while it was fetched is not at once of its full colour.
-        self.page.wait_for_function("() => getComputedStyle(document.getElementById('main')).opacity === '1'")
+        self.page.wait_for_selector(f"{READY} .tab")
+        self.settle()
         return self.page
-
-    def axe(self, *rules: str) -> list[str]:
-        """What keeps people from using it, by these rules or by all; the serious and the critical."""
-        options = {"runOnly": list(rules)} if rules else None
-        found = Axe().run(self.page, options=options).response["violations"]
-        serious = [each for each in found if each["impact"] in ("serious", "critical")]
-        return [f"{each['id']}: {node['html'][:160]}" for each in serious for node in each["nodes"]]
-
-    def overflow(self) -> int:
-        return int(self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,10 @@ from lego_verl.monitor.run_folder import RunFolder
 Split = Literal["train", "heldout"]
 
 
+NOT_YET = 202
+"""The status of an answer that is to be asked for again. No error: a browser would log one for each that is asked."""
+
+
 class Refused(Exception):
     """An answer that is none: a status and one line that says what to do."""
 
@@ -72,18 +76,18 @@ def opened(run: RunFolder) -> Iterator[sqlite3.Connection]:
     """A run's store, to read.
 
     Raises:
-        Refused: 503 where there is none yet, or it cannot be read.
+        Refused: ``NOT_YET`` where there is none, or only its beginning; 503 where it cannot be read.
     """
     if not run.store.exists():
         why = "its store is being made" if run.events.exists() else "nothing has happened in it yet"
-        raise Refused(503, f"{run.name}: {why}", waiting=True)
+        raise Refused(NOT_YET, f"{run.name}: {why}", waiting=True)
     try:
         with queries.read_store(run.store) as db:
             yield db
     except sqlite3.Error as error:
-        raise Refused(
-            503, f"the store of {run.name} cannot be read: {error}", waiting="locked" in str(error)
-        ) from error
+        if any(passing in str(error) for passing in ("locked", "no such table")):  # its tables follow the file
+            raise Refused(NOT_YET, f"{run.name}: its store is being made", waiting=True) from error
+        raise Refused(503, f"the store of {run.name} cannot be read: {error}") from error
 
 
 def recipe_of(run: RunFolder) -> dict[str, Any]:

@@ -26,7 +26,7 @@ export async function get(path, query = {}, signal) {
     });
   }
   const body = await response.json().catch(() => ({ error: `the server answered ${response.status}, and no JSON` }));
-  if (!response.ok) throw new ApiError(response.status, body);
+  if (!response.ok || response.status === 202) throw new ApiError(response.status, body);
   return body;
 }
 

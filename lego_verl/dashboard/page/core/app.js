@@ -66,10 +66,15 @@ async function route() {
     params: { ...defaults, ...params },
     defaults,
     info: arrived && state.ctx?.run !== place.run ? null : (state.ctx?.info ?? null),
+    api: arrived ? undefined : state.ctx?.api,
     link,
     set,
   });
   if (arrived) {
+    shown.loading?.abort(); // what is still fetched or due was for where we came from
+    shown.module = shown.key = shown.error = null;
+    shown.data = undefined;
+    state.slow = new Map();
     if (state.ctx?.run !== place.run) told = null;
     state.ctx = context({});
     frame();
@@ -97,12 +102,7 @@ async function route() {
     draw();
     return;
   }
-  if (arrived) {
-    shown.data = undefined;
-    shown.error = null;
-  }
   shown.key = key;
-  if (arrived) state.slow = new Map();
   main.toggleAttribute("data-busy", true);
   await load();
   if (arrived) {
@@ -115,6 +115,7 @@ async function route() {
 // Fetch what the view shows, and show it. A later call makes an earlier one void.
 async function load() {
   shown.loading?.abort();
+  if (!shown.module) return;
   const aborter = new AbortController();
   shown.loading = aborter;
   state.turn += 1;
@@ -124,15 +125,14 @@ async function load() {
   try {
     const [info, data] = await Promise.all([ctx.run === null ? null : api.run(""), shown.module.load({ ...ctx, api })]);
     if (aborter.signal.aborted) return;
-    ctx.info = info;
-    ctx.api = api;
+    Object.assign(state.ctx, { info, api }); // which may be another by now, of the same place
     shown.data = data;
     shown.error = null;
   } catch (error) {
     if (aborter.signal.aborted || error.name === "AbortError") return;
     if (!(error instanceof ApiError)) console.error(error);
     shown.error = error;
-    ctx.info ??= null;
+    state.ctx.info ??= null;
   }
   main.toggleAttribute("data-busy", false);
   draw();
