@@ -331,3 +331,29 @@ def test_who_goes_on_and_comes_back_at_once_sees_where_they_are(looked: Views) -
         page.wait_for_selector('main[data-view="tasks"]:not([data-busy])')
         assert page.locator("h1").inner_text() == "Tasks"
     assert looked.complaints == []
+
+
+BROKEN_ANSWERS = """async (kind) => {
+  const { apiOf } = await import("/page/core/api.js");
+  const real = window.fetch, giving = new AbortController();
+  const body = new ReadableStream({ start(to) {
+    to.enqueue(new TextEncoder().encode('{"rows": ['));
+    if (kind === "given up") { giving.abort(); to.error(giving.signal.reason); } else to.close();
+  } });
+  window.fetch = async () => new Response(body, { status: 200 });
+  try { return `data: ${JSON.stringify(await apiOf("x", giving.signal).run("x"))}`; }
+  catch (error) { return `${error.name}: ${error.message}`; }
+  finally { window.fetch = real; }
+}"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("given up", "AbortError: signal is aborted without reason"),
+        ("cut", "Error: the server answered 200, and no JSON"),
+    ],
+)
+def test_half_an_answer_is_none(looked: Views, kind: str, told: str) -> None:
+    looked.go("overview")
+    assert looked.page.evaluate(BROKEN_ANSWERS, kind) == told

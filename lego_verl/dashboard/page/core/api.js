@@ -25,7 +25,13 @@ export async function get(path, query = {}, signal) {
       error: "the dashboard does not answer: is its command still running, and the tunnel open?",
     });
   }
-  const body = await response.json().catch(() => ({ error: `the server answered ${response.status}, and no JSON` }));
+  let body;
+  try {
+    body = await response.json();
+  } catch (error) {
+    signal?.throwIfAborted(); // given up while it arrived
+    throw new ApiError(response.status, { error: `the server answered ${response.status}, and no JSON` });
+  }
   if (!response.ok || response.status === 202) throw new ApiError(response.status, body);
   return body;
 }
