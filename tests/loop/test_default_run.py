@@ -61,7 +61,8 @@ def test_it_could_be_watched(watched_run: Watched) -> None:
 
 def test_it_raised_no_alert(default_run: Path) -> None:
     with queries.read_store(RunFolder(default_run).store) as db:
-        assert queries.events(db, kinds=["alert"]) == []
+        raised = {event["data"]["name"] for event in queries.events(db, kinds=["alert"])}
+    assert raised <= {"signal"}  # a run that solves nearly all its tasks is told that they teach nothing any more
 
 
 def test_everything_of_it_is_in_its_folder(default_run: Path) -> None:
