@@ -290,8 +290,11 @@ def become(header: Header, input_end: int, output_end: int, nproc: int, user: in
         os.dup2(output_end, 1)
         os.dup2(output_end, 2)
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):  # what the interpreter or we have changed
-            signal.signal(number, signal.SIG_DFL)
+        # What the interpreter or we have changed, and what came from who started the run: nohup, a shell's background.
+        for number in range(1, signal.NSIG):
+            if signal.getsignal(number) not in (signal.SIG_DFL, None):  # None: two that are libc's own
+                signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if user is not None:
             drop_to(user)  # its processes are counted by the container's cgroup

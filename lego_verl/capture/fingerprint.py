@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 
 import jinja2
 import numpy as np
@@ -20,10 +20,12 @@ _TURN = Message("assistant", "calling", tool_calls=(ToolCall("call_1", "probe", 
 _ADDED = ((Message("tool", "result", tool_call_id="call_1"),), (Message("user", "def f(x):\n    return x"),))
 
 
+@lru_cache(maxsize=8)
 def fingerprint(renderer: Renderer) -> str:
     """16 hexadecimal digits over what a renderer makes of a few fixed conversations.
 
-    It tells templates and tokenizers apart by their effect; it is no proof that two agree on every message.
+    It tells templates and tokenizers apart by their effect; it is no proof that two agree on every message. Made once
+    for a renderer: every trial's recording names it, and rendering takes as long as the rest of writing one.
     """
     makers: list[Callable[[], list[int]]] = [
         *(partial(renderer.initial, opening, tools) for opening in _OPENINGS for tools in ((), _TOOLS)),

@@ -13,6 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from lego_verl.capture.call import Call, Sample
 from lego_verl.capture.fingerprint import fingerprint
 from lego_verl.capture.message import Message, Tool, ToolCall
 from lego_verl.capture.proof import Lost, Proof, prove
+from lego_verl.capture.render import Renderer
 from lego_verl.capture.segment import TrainingSegment
 from lego_verl.capture.session import Asked, SessionCapture
 from lego_verl.capture.split import Split
@@ -120,7 +122,7 @@ def write_recording(folder: Path, capture: SessionCapture) -> None:
             "reasoning": capture.reasoning,
             "untrained": sorted(capture.untrained),
         },
-        "pieces": [[token, capture.renderer.decode([token])] for token in unique],
+        "pieces": [[token, _piece(capture.renderer, token)] for token in unique],
     }
     with (folder / "calls.jsonl").open("wb") as file:
         file.write(orjson.dumps(header) + b"\n")
@@ -128,6 +130,12 @@ def write_recording(folder: Path, capture: SessionCapture) -> None:
             file.write(orjson.dumps(_call_line(call, asked, reply)) + b"\n")
     with (folder / "tokens.npz").open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=1 << 16)
+def _piece(renderer: Renderer, token: int) -> str:
+    """The text of an id. Trials of a run share nearly all of theirs."""
+    return renderer.decode([token])
 
 
 def _joined(parts: Sequence[np.ndarray], kind: type) -> np.ndarray:

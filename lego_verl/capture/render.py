@@ -48,6 +48,10 @@ class Renderer(Protocol):
         """Text of ids, special tokens kept."""
         ...
 
+    def __hash__(self) -> int:
+        """By identity, as usual: what a renderer makes of something may be kept for it."""
+        ...
+
 
 class TemplateRenderer:
     """Suffix differences over a ``tokenizers`` tokenizer and a chat template.

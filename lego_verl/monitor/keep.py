@@ -20,7 +20,7 @@ def keep_trial(folder: Path | None, finished: FinishedTrial) -> TrialRows | None
     Args:
         folder: None: nothing is written.
     """
-    began = time.perf_counter()
+    began = time.thread_time()
     if folder is not None:
         try:
             write_trial(folder, finished)
@@ -32,7 +32,7 @@ def keep_trial(folder: Path | None, finished: FinishedTrial) -> TrialRows | None
         # Counts for people, made of whatever an agent wrote: a fault in them must not end a run. No token is touched.
         _say(f"RUN STORE: the calls of trial {finished.record.trial} cannot be counted: {error!r}")
         return None
-    return rows and replace(rows, seconds=time.perf_counter() - began)
+    return rows and replace(rows, seconds=time.thread_time() - began)
 
 
 def _say(line: str) -> None:

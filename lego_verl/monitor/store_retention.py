@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -87,6 +88,7 @@ class Housekeeper:
     def __init__(self, run: RunFolder) -> None:
         self._run, self._working = run, threading.Lock()
         self._settings: Retention | None = None
+        self._seconds = 0.0
 
     def step_closed(self, step: int) -> threading.Thread | None:
         """Begin to clear up; None while that of an earlier step is still at it."""
@@ -96,11 +98,21 @@ class Housekeeper:
         thread.start()
         return thread
 
+    def take_seconds(self) -> float:
+        """Processor time that it took since it was last asked; 0 while it is at it."""
+        if not self._working.acquire(blocking=False):
+            return 0.0
+        seconds, self._seconds = self._seconds, 0.0
+        self._working.release()
+        return seconds
+
     def _work(self, step: int) -> None:
+        began = time.thread_time()
         try:
             self._settings = self._settings or retention_of(self._run)
             apply_retention(self._run, self._settings, step)
         except (OSError, ImportError, ValueError) as error:
             print(f"lego_verl: RUN FOLDER: old steps cannot be cleared up: {error}", file=sys.stderr, flush=True)
         finally:
+            self._seconds += time.thread_time() - began
             self._working.release()

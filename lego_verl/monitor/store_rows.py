@@ -39,7 +39,7 @@ class TrialRows:
     behaviour: Mapping[str, Any] = field(default_factory=dict)
     """``Counts.as_dict``; empty where nothing was captured."""
     seconds: float = field(default=0.0, compare=False)
-    """What it took to keep the trial: its folder and these rows."""
+    """Processor time that it took to keep the trial: its folder and these rows."""
 
 
 def rows_of_trial(finished: FinishedTrial) -> TrialRows | None:

@@ -85,7 +85,7 @@ class RunLedger:
         self._events = KeptLines(Path(events))
         self._store = StoreWriter(None if store is None else Path(store))
         self._watch = StepWatch(self._run, lambda step, data: self._event("alert", step, "train", **data))
-        self._spent, self._kept_seconds = Spent(), 0.0
+        self._spent, self._kept_seconds = Spent(time.thread_time), 0.0
         self._housekeeper = Housekeeper(self._run)
         self._write(lambda store: store.forget_after(self._run.last_checkpoint()))
         self._write(lambda store: store.set_meta(OPENED, time.time()))
@@ -235,7 +235,10 @@ class RunLedger:
             account.errors["rollout worker"] = one_line(book.broken)
         self._close_in_store(step, split, kept, small, records, evicted)
         if split == "train":
-            account.monitoring = {"ledger": self._spent.take(), "workers": self._kept_seconds}
+            account.monitoring = {
+                "ledger": self._spent.take() + self._housekeeper.take_seconds(),
+                "workers": self._kept_seconds,
+            }
             self._kept_seconds = 0.0
         return asdict(account)
 

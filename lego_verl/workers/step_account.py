@@ -58,8 +58,8 @@ class StepAccount:
     seconds: dict[str, float] = field(default_factory=dict)
     """Summed over trials, by phase."""
     monitoring: dict[str, float] = field(default_factory=dict)
-    """Seconds that were spent on what is for people since the last step: ``ledger`` (store and events), ``workers``
-    (trials' folders and counts)."""
+    """Seconds of processor time that went into what is for people since the last step: ``ledger`` (store, events, old
+    steps), ``workers`` (trials' folders and counts)."""
     errors: dict[str, str] = field(default_factory=dict)
     """One message of each outcome that is dropped, in one line."""
 

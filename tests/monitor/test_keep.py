@@ -32,6 +32,7 @@ def test_the_rows_of_a_trial_are_those_of_its_files(tmp_path: Path) -> None:
     assert rows == read_rows(tmp_path / "t")
     assert rows is not None
     assert rows.behaviour["patch_lines"] == 3
+    assert rows.seconds > 0
     assert keep_trial(None, finished()) == rows
 
 

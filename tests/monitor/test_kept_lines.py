@@ -5,14 +5,12 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from lego_verl.monitor import run_folder
 from lego_verl.monitor.kept_lines import KeptLines
 from lego_verl.monitor.run_folder import RunFolder, read_lines
-from lego_verl.monitor.spent import Spent
 
 
 class Disk:
@@ -73,16 +71,3 @@ def test_a_tracker_that_a_full_disk_emptied_is_no_beginning(tmp_path: Path) -> N
     assert run.last_checkpoint() == 3
     tracker.write_text("")
     assert run.last_checkpoint() == 4
-
-
-def test_time_within_itself_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    now: Any = iter([1.0, 4.0, 10.0, 11.0])
-    monkeypatch.setattr("lego_verl.monitor.spent.time.perf_counter", lambda: next(now))
-    spent = Spent()
-    with spent, spent:
-        pass
-    with spent:
-        pass
-    spent.add(0.5)
-    assert spent.take() == 4.5
-    assert spent.take() == 0.0

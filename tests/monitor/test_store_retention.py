@@ -123,6 +123,8 @@ def test_a_housekeeper_works_beside_and_never_raises(
     assert isinstance(thread, threading.Thread)
     thread.join(30)
     assert len(list(run.tokens.iterdir())) == 2
+    assert keeper.take_seconds() > 0
+    assert keeper.take_seconds() == 0
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

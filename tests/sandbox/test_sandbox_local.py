@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import select
 import signal
 import time
@@ -61,6 +62,22 @@ async def test_the_tools_are_there_and_signals_are_as_usual(sandbox: LocalSandbo
     ignored = await output(sandbox, "grep SigIgn /proc/self/status")
     assert ignored.split()[1] == "0" * 16
     assert await output(sandbox, "yes | head -1; echo ${PIPESTATUS[0]}") == "y\n141"
+
+
+async def test_signals_are_as_usual_however_the_run_was_started(start: Start) -> None:
+    """Under nohup, in the background of a script, or by a process that blocks some."""
+    ignored = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGRTMIN]
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in ignored}
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1, signal.SIGUSR2})
+    try:
+        sandbox = await start()
+        status = await output(sandbox, "cat /proc/self/status")
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    masks = dict(re.findall(r"^(Sig(?:Ign|Blk)):\s*([0-9a-f]+)$", status, re.MULTILINE))
+    assert masks == {"SigIgn": "0" * 16, "SigBlk": "0" * 16}
 
 
 async def test_a_pseudo_terminal_can_be_opened(sandbox: LocalSandbox) -> None:
