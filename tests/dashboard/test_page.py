@@ -242,6 +242,31 @@ def test_what_happens_appears_by_itself(browser: Any, tmp_path: Path) -> None:
     context.close()
 
 
+def test_a_view_that_takes_long_is_fetched_less_often(browser: Any, tmp_path: Path) -> None:
+    """The machine that shows it may be the one that trains: a tenth of the time goes into looking, at most."""
+    run = dashboard_run(tmp_path / "live")
+    context = browser.new_context(viewport=WIDE)
+    with Served([run.path]) as server:
+        looked = Views(context.new_page(), server.url)
+        page = looked.page
+
+        def slowly(route: Any) -> None:
+            time.sleep(0.3)
+            route.continue_()
+
+        page.route("**/api/runs/live/outcomes*", slowly)
+        looked.go("outcomes", "live")
+        page.wait_for_selector('.connection[data-state="live"]')
+        fetched = page.locator("main").get_attribute("data-ready")
+        until = time.monotonic() + 9
+        with Store(run.store) as store:
+            while time.monotonic() < until:  # something happens all the time
+                store.started(STEPS + 1, "train", f"t{time.monotonic_ns()}", "task2", 1, t=time.time())
+                page.wait_for_timeout(100)
+        assert 1 <= int(page.locator("main").get_attribute("data-ready")) - int(fetched) <= 3
+    context.close()
+
+
 def test_a_token_is_asked_for_and_leaves_the_address(browser: Any, run: Any) -> None:
     with Served([run.path], token="a-token-of-mine", cookie="lego_verl_test") as server:
         context = browser.new_context(viewport=WIDE)

@@ -11,12 +11,15 @@ import { loadPlotlySoon } from "./plot.js";
 import { address, link, parse, set, state } from "./state.js";
 import { VIEWS } from "./views.js";
 
-const LEAST_MS = 1000; // between two refreshes
+const LEAST_MS = 1000; // between two refreshes; more where one takes long: the machine may be the one that trains
+const MOST_MS = 10000;
+const REST = 10; // times what a refresh took
 const main = document.getElementById("main");
 const shown = { key: null, place: null, module: null, data: undefined, error: null, loading: null };
 let told = null;
 let connection = "waiting";
 let last = 0;
+let rest = LEAST_MS;
 let pending = null;
 
 const live = new Live(
@@ -136,6 +139,7 @@ async function load() {
   }
   main.toggleAttribute("data-busy", false);
   draw();
+  rest = Math.min(MOST_MS, Math.max(LEAST_MS, REST * (performance.now() - last)));
   if (behind()) soon();
 }
 
@@ -252,7 +256,7 @@ function soon() {
       pending = null;
       await load();
     },
-    Math.max(200, LEAST_MS - (performance.now() - last)),
+    Math.max(200, rest - (performance.now() - last)),
   );
 }
 
