@@ -47,7 +47,7 @@ class Store:
         self.path = path
         self._db = sqlite3.connect(path, timeout=timeout, isolation_level=None)
         try:
-            self._db.execute("PRAGMA journal_mode = WAL")
+            self._write_ahead(timeout)
             # A commit is in the write-ahead log when it returns: it survives the process. Only a machine that loses
             # power may lose the last ones, and never the file.
             self._db.execute("PRAGMA synchronous = NORMAL")
@@ -72,6 +72,18 @@ class Store:
     @property
     def connection(self) -> sqlite3.Connection:
         return self._db
+
+    def _write_ahead(self, timeout: float) -> None:
+        """Of those who make a new file so at once SQLite refuses some without waiting: it could be a ring."""
+        until = time.monotonic() + timeout
+        while True:
+            try:
+                self._db.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
+                time.sleep(0.01)
 
     def _prepare(self) -> None:
         found = int(self._db.execute("PRAGMA user_version").fetchone()[0])

@@ -9,7 +9,9 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from lego_verl.workers.run_ledger import RunLedger
 
 WRITE_FOR_EVER = """
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from monitor_run import record, rows
@@ -102,6 +105,19 @@ def test_20_writers_at_once_lose_nothing(tmp_path: Path) -> None:
     assert names == {f"w{writer}-{number}" for writer in range(20) for number in range(25)}
     assert rows_of(path, "SELECT count(*) FROM calls")[0][0] == 20 * 25 * 40
     assert rows_of(path, "SELECT count(*) FROM outcomes")[0][0] == 20 * 25
+
+
+def test_a_new_store_is_made_by_many_at_once(tmp_path: Path) -> None:
+    """SQLite refuses some of them without waiting, one in several hundred: so many are made."""
+    together = threading.Barrier(12)
+
+    def make(number: int) -> None:
+        together.wait(60)
+        Store(tmp_path / f"{number}.sqlite").close()
+
+    with ThreadPoolExecutor(12) as makers:
+        for number in range(100):
+            list(makers.map(make, [number] * 12))
 
 
 def test_a_record_that_is_written_again_is_there_once(tmp_path: Path) -> None:
