@@ -15,9 +15,10 @@ from lego_verl.monitor import queries
 from lego_verl.monitor.alerts import Watched, replay
 from lego_verl.monitor.run_folder import RunFolder
 from lego_verl.monitor.store import StoreError
-from lego_verl.monitor.store_index import index_run, needs_index
+from lego_verl.monitor.store_index import bring_up_to_date
 from lego_verl.monitor.store_text import one_line
-from lego_verl.proof.read import NoRun, find_run, is_trial
+from lego_verl.proof.read import NoRun, whole_run
+from lego_verl.verb import ended
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,25 +27,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("run", nargs="+", help="a run's folder, or its name under runs/")
     parser.add_argument("--json", action="store_true", help="a line each, for a program")
     given = parser.parse_args(arguments)
-    raised = 0
-    try:
-        for name in given.run:
-            folder = find_run(name)
-            if is_trial(folder):
-                raise NoRun(f"{name} is a trial; alerts are of a run")
-            raised += _show(RunFolder(folder), as_json=given.json)
-    except NoRun as error:
-        print(f"lego_verl: {error}", file=sys.stderr)
-        return 2
-    except (StoreError, sqlite3.Error, OSError) as error:
-        print(f"lego_verl: {error}", file=sys.stderr)
-        return 2
-    return 1 if raised else 0
+
+    def show() -> int:
+        raised = [_show(whole_run(name, "alerts are of a run"), as_json=given.json) for name in given.run]
+        return 1 if any(raised) else 0
+
+    return ended(show, {NoRun: 2, StoreError: 2, sqlite3.Error: 2, OSError: 2})
 
 
 def _show(run: RunFolder, *, as_json: bool) -> int:
-    if needs_index(run):
-        index_run(run)
+    bring_up_to_date(run)
     if not run.store.exists():
         raise NoRun(f"{run.path}: nothing has happened in it yet")
     console = Console(highlight=False)

@@ -19,10 +19,11 @@ from lego_verl.audit.show import FILE, show_findings, show_rules, show_steps, su
 from lego_verl.config import ConfigError
 from lego_verl.monitor.run_folder import RunFolder
 from lego_verl.proof.read import NoRun
-from lego_verl.regrade.__main__ import at_least_one, existing_folder, regrade_with_progress, wide_console
+from lego_verl.regrade.__main__ import at_least_one, existing_folder, regrade_with_progress
 from lego_verl.regrade.find import TaskFinder, find_trials, grading_part, recipe_of
 from lego_verl.regrade.grade import Regraded
 from lego_verl.regrade.show import show_regraded
+from lego_verl.verb import ended, wide_console
 from sandbox.choose import NAMES as BACKENDS
 from sandbox.sandbox import SandboxError
 
@@ -57,23 +58,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if given.run is None:
         parser.error("RUN is missing")
-    try:
-        run, folders = find_trials(given.run, trial=given.trial, step=given.step)
-        with Progress(console=Console(stderr=True), transient=True) as progress:
-            trials = [audit_trial(folder) for folder in progress.track(folders, description="looking through trials")]
-        return _report(run, trials, given, console)
-    except (NoRun, ConfigError) as error:
-        print(f"lego_verl: {error}", file=sys.stderr)
-        return 2
-    except SandboxError as error:
-        print(f"lego_verl: {error}", file=sys.stderr)
-        return 3
-    except OSError as error:  # a disk that is full, a run that may not be written
-        print(f"lego_verl: {error.strerror or error}: {error.filename or FILE}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted; nothing of it is running any more", file=sys.stderr)
-        return 130
+    return ended(lambda: _audit(given, console), {NoRun: 2, ConfigError: 2, SandboxError: 3, OSError: 2})
+
+
+def _audit(given: argparse.Namespace, console: Console) -> int:
+    run, folders = find_trials(given.run, trial=given.trial, step=given.step)
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        trials = [audit_trial(folder) for folder in progress.track(folders, description="looking through trials")]
+    return _report(run, trials, given, console)
 
 
 def _report(run: RunFolder, trials: Sequence[Audited], given: argparse.Namespace, console: Console) -> int:

@@ -24,11 +24,10 @@ from lego_verl.monitor.run_folder import RunFolder
 from lego_verl.policies.scripted import ScriptError
 from lego_verl.run_tasks import NoTasks
 from lego_verl.tasks.task import TaskError
+from lego_verl.verb import ended, wide_console
 from sandbox.sandbox import SandboxError
 
 SUMMARY = "summary.json"
-_FILE_WIDTH = 160
-"""Characters of a line where no terminal sets the width."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,11 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if any(argument.startswith("-") for argument in arguments):
         return show_recipe(arguments, "evaluate")
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, _FILE_WIDTH)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
+
+    def act() -> int:
         config = compose_recipe(spelt_out(arguments), config_name="evaluate")
         lego, settings = settings_of(config)
         run = open_folder(Path(settings.out).resolve())
@@ -53,16 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             evaluation = request_of(lego, settings, run)
             begin_or_go_on(run, evaluation.identity)
             save_recipe(config, run)
-            return _evaluate(evaluation, console)
-    except (ConfigError, ScriptError, TaskError) as error:
-        print(f"lego_verl: {error}", file=sys.stderr)
-        return 2
-    except (NoPolicy, NoTasks, HarnessError, SandboxError) as error:
-        print(f"lego_verl: {error}", file=sys.stderr)
-        return 1
-    except OSError as error:  # a disk that is full, a folder that may not be written
-        print(f"lego_verl: {error.strerror or error}: {error.filename or 'it could not be kept'}", file=sys.stderr)
-        return 1
+            return _evaluate(evaluation, wide_console())
+
+    codes: dict[type[Exception], int] = {ConfigError: 2, ScriptError: 2, TaskError: 2}
+    return ended(act, codes | dict.fromkeys((NoPolicy, NoTasks, HarnessError, SandboxError, OSError), 1))
 
 
 def _evaluate(evaluation: Evaluation, console: Console) -> int:

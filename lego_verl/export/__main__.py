@@ -20,8 +20,9 @@ from lego_verl.export.redact import Redactor
 from lego_verl.monitor import queries
 from lego_verl.monitor.run_folder import RunFolder
 from lego_verl.monitor.store import StoreError
-from lego_verl.monitor.store_index import index_run, needs_index
-from lego_verl.proof.read import NoRun, find_run, is_trial
+from lego_verl.monitor.store_index import bring_up_to_date
+from lego_verl.proof.read import NoRun, whole_run
+from lego_verl.verb import ended
 
 _PAGE = 500
 
@@ -29,18 +30,7 @@ _PAGE = 500
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code (0 written, 1 nothing fitted or it failed, 2 no such run)."""
     given = _parser().parse_args(arguments)
-    try:
-        run = _run(given.run)
-        if needs_index(run):
-            index_run(run)
-        out = given.out or run.path / f"export-{given.form}.jsonl"
-        return _export(run, given, out)
-    except NoRun as error:
-        print(f"lego_verl: {error}", file=sys.stderr)
-        return 2
-    except (StoreError, sqlite3.Error, OSError) as error:
-        print(f"lego_verl: {error}", file=sys.stderr)
-        return 1
+    return ended(lambda: _export(given), {NoRun: 2, StoreError: 1, sqlite3.Error: 1, OSError: 1})
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -61,14 +51,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(given: str) -> RunFolder:
-    folder = find_run(given)
-    if is_trial(folder):
-        raise NoRun(f"{given} is a trial; export takes a run")
-    return RunFolder(folder)
-
-
-def _export(run: RunFolder, given: argparse.Namespace, out: Path) -> int:
+def _export(given: argparse.Namespace) -> int:
+    run = whole_run(given.run, "export takes a run")
+    bring_up_to_date(run)
+    out = given.out or run.path / f"export-{given.form}.jsonl"
     redactor, written, left_out = Redactor(os.environ), 0, 0
     part = out.with_name(out.name + ".part")
     with part.open("wb") as file:

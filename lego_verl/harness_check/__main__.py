@@ -19,8 +19,8 @@ from lego_verl.harness_check.report import ReportError, changes, read_report, wr
 from lego_verl.harness_check.scenarios import SCENARIOS
 from lego_verl.harness_check.show import show_check
 from lego_verl.harnesses.wanted import choose_harness
-from lego_verl.regrade.__main__ import wide_console
 from lego_verl.tasks.task import TaskError
+from lego_verl.verb import ended, wide_console
 from sandbox.sandbox import SandboxError
 
 _FLAGS = ("--out", "--compare", "--keep")
@@ -50,26 +50,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         scenarios = ", ".join(each.name for each in SCENARIOS)
         print(_USAGE.format(harnesses=", ".join(adapter_names()), scenarios=scenarios))
         return 0 if given else 2
-    console = wide_console()
-    try:
-        overrides = overrides_of(given)
-        config = compose_recipe(overrides, config_name="harness_check")
-        own = OmegaConf.masked_copy(config, [str(key) for key in config if key not in ("lego", "data")])
-        settings = typed_part(own, "", CheckSettings)
-        before = None if settings.compare is None else read_report(Path(settings.compare))
-        found, report = asyncio.run(run_check(typed(config), settings, console))
-        name = report["runtime"].replace("/", "_")
-        out = Path(settings.out or f"runs/harness_check/{name}.json")
-        write_report(out, report)
-    except (ConfigError, HarnessError, ReportError, TaskError) as error:
-        print(f"lego_verl: {error}", file=sys.stderr)
-        return 2
-    except (SandboxError, OSError) as error:
-        print(f"lego_verl: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        console.print("interrupted; nothing of it is running any more")
-        return 130
+    codes: dict[type[Exception], int] = {ConfigError: 2, HarnessError: 2, ReportError: 2, TaskError: 2}
+    return ended(lambda: _check(given, wide_console()), codes | {SandboxError: 1, OSError: 1})
+
+
+def _check(given: Sequence[str], console: Console) -> int:
+    config = compose_recipe(overrides_of(given), config_name="harness_check")
+    own = OmegaConf.masked_copy(config, [str(key) for key in config if key not in ("lego", "data")])
+    settings = typed_part(own, "", CheckSettings)
+    before = None if settings.compare is None else read_report(Path(settings.compare))
+    found, report = asyncio.run(run_check(typed(config), settings, console))
+    name = report["runtime"].replace("/", "_")
+    out = Path(settings.out or f"runs/harness_check/{name}.json")
+    write_report(out, report)
     show_check(found, report, console)
     console.print(f"written: {out}", soft_wrap=True)
     changed = [] if before is None else changes(before, report)

@@ -12,7 +12,7 @@ from harness_adapters.runtime import cache_folder
 from lego_verl.config import ConfigError
 from lego_verl.harnesses.build import build
 from lego_verl.harnesses.clean import clean, show_runtimes
-from lego_verl.regrade.__main__ import wide_console
+from lego_verl.verb import ended, wide_console
 from sandbox.sandbox import SandboxError
 
 _DESCRIPTION = "Runtimes of harnesses: installed once, kept in a cache, mounted read-only into every trial's sandbox."
@@ -26,7 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code (0: done, 1: something could not be, 2: a bad argument)."""
     given = _parser().parse_args(arguments)
     console = wide_console()
-    try:
+
+    def act() -> int:
         if given.verb == "build":
             names = [each for each in given.what if "=" not in each]
             return asyncio.run(build(names, [each for each in given.what if "=" in each], console))
@@ -34,15 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.verb == "list":
             return show_runtimes(cache, console)
         return clean(cache, console, days=given.days, dry=given.dry_run)
-    except ConfigError as error:
-        print(f"lego_verl: {error}", file=sys.stderr)
-        return 2
-    except (SandboxError, OSError) as error:
-        print(f"lego_verl: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        console.print("interrupted; what is built stays, and nothing half-built does")
-        return 130
+
+    interrupted = "interrupted; what is built stays, and nothing half-built does"
+    return ended(act, {ConfigError: 2, SandboxError: 1, OSError: 1}, interrupted=interrupted)
 
 
 def _parser() -> argparse.ArgumentParser:

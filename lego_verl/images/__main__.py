@@ -12,8 +12,8 @@ from lego_verl.compose import compose_recipe
 from lego_verl.config import ConfigError, typed
 from lego_verl.images.build import build, folder_of
 from lego_verl.images.prune import DAYS, prune
-from lego_verl.regrade.__main__ import wide_console
 from lego_verl.tasks.task import TaskError
+from lego_verl.verb import ended, wide_console
 from sandbox.sandbox import SandboxError
 
 _USAGE = f"""\
@@ -45,18 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if verb not in verbs:
         print(f"lego_verl: {verb}: there is no such verb; there are build and prune", file=sys.stderr)
         return 2
-    console = wide_console()
-    try:
-        return verbs[verb](rest, console)
-    except (ConfigError, TaskError) as error:
-        print(f"lego_verl: {error}", file=sys.stderr)
-        return 2
-    except (SandboxError, OSError) as error:
-        print(f"lego_verl: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        console.print("interrupted; what is done so far stays")
-        return 130
+    codes: dict[type[Exception], int] = {ConfigError: 2, TaskError: 2, SandboxError: 1, OSError: 1}
+    interrupted = "interrupted; what is done so far stays"
+    return ended(lambda: verbs[verb](rest, wide_console()), codes, interrupted=interrupted)
 
 
 def _build(arguments: Sequence[str], console: Console) -> int:

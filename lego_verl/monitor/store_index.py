@@ -78,6 +78,20 @@ def index_run(run: RunFolder, advance: Callable[[int, int], None] = lambda done,
     return done
 
 
+def bring_up_to_date(run: RunFolder, advance: Callable[[int, int], None] = lambda done, of: None) -> None:
+    """See that a run's store holds what its files do, whether there is none yet, it is behind, or only lacks new lines.
+    A run in which nothing has happened has none after it, either.
+
+    Args:
+        advance: as of ``index_run``.
+    """
+    if needs_index(run):
+        index_run(run, advance)
+    elif run.store.exists():
+        with Store(run.store) as store:
+            catch_up(run, store)
+
+
 def catch_up(run: RunFolder, store: Store) -> int:
     """Write the lines of ``metrics.jsonl`` and ``heldout.jsonl`` that are new; how many. Cheap: a look at two sizes."""
     count = 0

@@ -22,9 +22,7 @@ from lego_verl.proof.read import (
     trial_folders,
 )
 from lego_verl.proof.show import HEADER, show_proof, show_run, show_trial, token_lines
-
-_FILE_WIDTH = 160
-"""Characters of a line where no terminal sets the width."""
+from lego_verl.verb import wide_console
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,9 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--trial", help="one trial: its name, STEP/NAME, or its folder")
     parser.add_argument("--tokens", action="store_true", help="with one trial: token by token")
     given = parser.parse_args(arguments)
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, _FILE_WIDTH)
+    console = wide_console()
     try:
         folder = find_run(given.run)
         if given.trial is not None:

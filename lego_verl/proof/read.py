@@ -99,6 +99,21 @@ def find_run(given: str) -> Path:
     raise NoRun(f"{given} is neither a run (it has no trials/) nor a trial (no trial.json, no calls.jsonl)")
 
 
+def whole_run(given: str, instead: str) -> RunFolder:
+    """The run of a path, or of a name under ``runs``.
+
+    Args:
+        instead: what a person is told who gives a trial.
+
+    Raises:
+        NoRun: when there is none, or it is a trial.
+    """
+    folder = find_run(given)
+    if is_trial(folder):
+        raise NoRun(f"{given} is a trial; {instead}")
+    return RunFolder(folder)
+
+
 def is_trial(folder: Path) -> bool:
     return any((folder / name).is_file() for name in ("trial.json", "calls.jsonl"))
 

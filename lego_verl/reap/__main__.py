@@ -13,7 +13,7 @@ from rich.table import Table
 
 from lego_verl.proof.read import NoRun
 from lego_verl.reap.find import Found, WantedRun, find_left, open_backends, remove_left, wanted_run
-from lego_verl.regrade.__main__ import wide_console
+from lego_verl.verb import ended, wide_console
 from sandbox.leftover import Leftover
 from sandbox.sandbox import SandboxError
 
@@ -38,17 +38,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     given = _parser().parse_args(arguments)
     console = wide_console()
-    try:
+
+    def reap() -> int:
         if given.run is not None and given.all_dead:
             raise NoRun("RUN is one run and --all-dead is every one: give one of them")
         wanted = None if given.run is None else wanted_run(given.run)
         return asyncio.run(_reap(wanted, console, dry=given.dry_run))
-    except NoRun as error:
-        print(f"lego_verl: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted; run it again for what is left", file=sys.stderr)
-        return 130
+
+    return ended(reap, {NoRun: 2}, interrupted="interrupted; run it again for what is left")
 
 
 async def _reap(wanted: WantedRun | None, console: Console, *, dry: bool) -> int:

@@ -18,11 +18,10 @@ from lego_verl.regrade.find import TaskFinder, find_trials, grading_part, recipe
 from lego_verl.regrade.grade import FILE, Comparison, Regraded, regrade
 from lego_verl.regrade.show import show_regraded
 from lego_verl.trial.from_recipe import sandbox_backend
+from lego_verl.verb import ended, wide_console
 from sandbox.choose import NAMES as BACKENDS
 from sandbox.sandbox import SandboxError
 
-_FILE_WIDTH = 160
-"""Characters of a line where no terminal sets the width."""
 _DESCRIPTION = """\
 Grades the patches of a finished run again, without an agent: each in a fresh sandbox, by its task's hidden tests, as
 the trial itself was graded. Says what changed, and appends a line a trial to regrade.jsonl in the run's folder; nothing
@@ -44,25 +43,15 @@ examples:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     given = _parser().parse_args(arguments)
-    console = wide_console()
-    try:
-        run, folders = find_trials(given.run, trial=given.trial, step=given.step)
-        recipe = recipe_of(run)
-        tasks = TaskFinder(run, recipe, extra=given.tasks)
-        lego = grading_part(recipe)
-        results = asyncio.run(regrade_with_progress(run, folders, lego, tasks, backend=given.backend, jobs=given.jobs))
-    except (NoRun, ConfigError) as error:
-        print(f"lego_verl: {error}", file=sys.stderr)
-        return 2
-    except SandboxError as error:
-        print(f"lego_verl: {error}", file=sys.stderr)
-        return 3
-    except OSError as error:  # a disk that is full, a run that may not be written
-        print(f"lego_verl: {error.strerror or error}: {error.filename or FILE}", file=sys.stderr)
-        return 3
-    except KeyboardInterrupt:
-        print("interrupted; nothing of it is running any more", file=sys.stderr)
-        return 130
+    return ended(lambda: _regrade(given, wide_console()), {NoRun: 2, ConfigError: 2, SandboxError: 3, OSError: 3})
+
+
+def _regrade(given: argparse.Namespace, console: Console) -> int:
+    run, folders = find_trials(given.run, trial=given.trial, step=given.step)
+    recipe = recipe_of(run)
+    tasks = TaskFinder(run, recipe, extra=given.tasks)
+    lego = grading_part(recipe)
+    results = asyncio.run(regrade_with_progress(run, folders, lego, tasks, backend=given.backend, jobs=given.jobs))
     show_regraded(results, console)
     console.print(f"written to {run.path / FILE}", soft_wrap=True)
     return exit_code(results)
@@ -109,14 +98,6 @@ def exit_code(results: Sequence[Regraded]) -> int:
     if Comparison.CHANGED in seen:
         return 1
     return 3 if Comparison.NO_VERDICT in seen else 0
-
-
-def wide_console() -> Console:
-    """A console that does not cut lines where no terminal sets the width."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, _FILE_WIDTH)
-    return console
 
 
 def at_least_one(text: str) -> int:

@@ -14,11 +14,12 @@ from rich.console import Console
 from lego_verl.export.redact import Redactor
 from lego_verl.monitor import queries
 from lego_verl.monitor.run_folder import RunFolder
-from lego_verl.monitor.store import Store, StoreError
-from lego_verl.monitor.store_index import catch_up, index_run, needs_index
-from lego_verl.proof.read import NoRun, find_run, is_trial
+from lego_verl.monitor.store import StoreError
+from lego_verl.monitor.store_index import bring_up_to_date
+from lego_verl.proof.read import NoRun, whole_run
 from lego_verl.report.collect import collect
 from lego_verl.report.write import render
+from lego_verl.verb import ended
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,23 +28,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("run", help="a run's folder, or its name under runs/")
     parser.add_argument("--out", type=Path, metavar="FILE", help="by default report.html in the run's folder")
     given = parser.parse_args(arguments)
-    try:
-        folder = find_run(given.run)
-        if is_trial(folder):
-            raise NoRun(f"{given.run} is a trial; a report is of a run")
-        run = RunFolder(folder)
-        out = given.out or run.path / "report.html"
-        redactor = Redactor(os.environ)
-        page = make_report(run, redactor)
-        part = out.with_name(out.name + ".part")
-        part.write_text(page, encoding="utf-8")
-        part.replace(out)
-    except NoRun as error:
-        print(f"lego_verl: {error}", file=sys.stderr)
-        return 2
-    except (StoreError, sqlite3.Error, OSError) as error:
-        print(f"lego_verl: no report of {given.run}: {error}", file=sys.stderr)
-        return 1
+    return ended(lambda: _report(given), {NoRun: 2, StoreError: 1, sqlite3.Error: 1, OSError: 1})
+
+
+def _report(given: argparse.Namespace) -> int:
+    run = whole_run(given.run, "a report is of a run")
+    out = given.out or run.path / "report.html"
+    redactor = Redactor(os.environ)
+    page = make_report(run, redactor)
+    part = out.with_name(out.name + ".part")
+    part.write_text(page, encoding="utf-8")
+    part.replace(out)
     console = Console(highlight=False)
     console.print(f"{out} ({len(page.encode()) / 1024:.0f} KiB)", soft_wrap=True, markup=False)
     if redactor.found:
@@ -59,11 +54,7 @@ def make_report(run: RunFolder, redactor: Redactor) -> str:
         NoRun: when nothing has happened in it.
         StoreError, sqlite3.Error, OSError: when it cannot be read.
     """
-    if needs_index(run):
-        index_run(run)
-    elif run.store.exists():
-        with Store(run.store) as store:
-            catch_up(run, store)
+    bring_up_to_date(run)
     if not run.store.exists():
         raise NoRun(f"{run.path}: nothing has happened in it yet")
     with queries.read_store(run.store) as db:

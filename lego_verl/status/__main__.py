@@ -8,6 +8,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 from rich.console import Console
 from rich.progress import Progress
@@ -16,13 +17,12 @@ from lego_verl.monitor import queries
 from lego_verl.monitor.alerts import Watched
 from lego_verl.monitor.clock_watch import by_clock
 from lego_verl.monitor.run_folder import RunFolder
-from lego_verl.monitor.store import Store, StoreError
-from lego_verl.monitor.store_index import catch_up, index_run, needs_index
-from lego_verl.proof.read import NoRun, find_run, is_trial
+from lego_verl.monitor.store import StoreError
+from lego_verl.monitor.store_index import bring_up_to_date
+from lego_verl.proof.read import NoRun, whole_run
 from lego_verl.status.show import show_status
 from lego_verl.status.trouble import is_alive, last_error
-
-_FILE_WIDTH = 160
+from lego_verl.verb import ended, wide_console
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,41 +36,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="the overview, for a program")
     parser.add_argument("--no-index", action="store_true", help="only read: show what the store has")
     given = parser.parse_args(arguments)
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, _FILE_WIDTH)
-    try:
-        folder = find_run(given.run)
-        if is_trial(folder):
-            raise NoRun(f"{given.run} is a trial; python -m lego_verl.proof shows it")
-        run = RunFolder(folder)
-        if not given.no_index:
-            _index(run)
+    return ended(lambda: _status(given, wide_console()), {NoRun: 2, StoreError: 1, sqlite3.Error: 1, OSError: 1})
+
+
+def _status(given: argparse.Namespace, console: Console) -> int:
+    run = whole_run(given.run, "python -m lego_verl.proof shows it")
+    if not given.no_index:
+        with Progress(console=Console(stderr=True), transient=True) as progress:
+            bar = progress.add_task(f"indexing {run.name}", total=None, visible=False)
+            bring_up_to_date(run, lambda done, of: progress.update(bar, completed=done, total=of, visible=True))
+    with suppress(KeyboardInterrupt):  # how one stops to watch
         while True:
             _show(run, console, as_json=given.json)
             if given.watch is None:
-                return 0
+                break
             time.sleep(max(given.watch, 0.5))
             console.rule(time.strftime("%H:%M:%S"))
-    except NoRun as error:
-        print(f"lego_verl: {error}", file=sys.stderr)
-        return 2
-    except (StoreError, sqlite3.Error, OSError) as error:
-        print(f"lego_verl: the store of {given.run} cannot be used: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 0
-
-
-def _index(run: RunFolder) -> None:
-    if not needs_index(run):
-        if run.store.exists():
-            with Store(run.store) as store:
-                catch_up(run, store)
-        return
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task(f"indexing {run.name}", total=None)
-        index_run(run, lambda done, of: progress.update(bar, completed=done, total=of))
+    return 0
 
 
 def _show(run: RunFolder, console: Console, *, as_json: bool) -> None:

@@ -24,6 +24,7 @@ from lego_verl.tasks.cheaters import Cheater, load_cheaters
 from lego_verl.tasks.index import write_index
 from lego_verl.tasks.task import Task, TaskError
 from lego_verl.trial.from_recipe import sandbox_backend, sandbox_limits
+from lego_verl.verb import ended
 from sandbox.sandbox import SandboxError
 
 
@@ -48,24 +49,18 @@ def check(arguments: Sequence[str]) -> int:
     """Examine tasks, show a table, write the index."""
     if any(argument.startswith("-") for argument in arguments):
         return show_recipe(arguments, "task_check")
-    console = Console(highlight=False)
-    try:
-        lego, settings = _composed(arguments)
-        chosen = _chosen(load_cheaters(_folder(settings)), settings.check.only)
-        out = Path(settings.out).resolve()
-        tasks = named_tasks(settings.task, lego, out / "tasks")
-        found = asyncio.run(_examine(tasks, chosen, lego, settings, console))
-        named = {each.task: each.as_dict() for each in found}
-        write_index(out / "index.json", named, {"cheaters": [each.name for each in chosen], **vars(settings.check)})
-    except (ConfigError, TaskError) as error:
-        print(f"lego_verl: {error}", file=sys.stderr)
-        return 2
-    except (SandboxError, OSError) as error:
-        print(f"lego_verl: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        console.print("interrupted; nothing of it is running any more")
-        return 130
+    codes: dict[type[Exception], int] = {ConfigError: 2, TaskError: 2, SandboxError: 1, OSError: 1}
+    return ended(lambda: _check(arguments, Console(highlight=False)), codes)
+
+
+def _check(arguments: Sequence[str], console: Console) -> int:
+    lego, settings = _composed(arguments)
+    chosen = _chosen(load_cheaters(_folder(settings)), settings.check.only)
+    out = Path(settings.out).resolve()
+    tasks = named_tasks(settings.task, lego, out / "tasks")
+    found = asyncio.run(_examine(tasks, chosen, lego, settings, console))
+    named = {each.task: each.as_dict() for each in found}
+    write_index(out / "index.json", named, {"cheaters": [each.name for each in chosen], **vars(settings.check)})
     show_examinations(found, console)
     console.print(f"index: {out / 'index.json'}", soft_wrap=True)
     return 0 if all(each.usable for each in found) else 1

@@ -23,6 +23,7 @@ from lego_verl.trial.cli import Endpoint, TrialRequest, run_one
 from lego_verl.trial.from_recipe import sandbox_backend, sandbox_limits, trial_limits
 from lego_verl.trial.outcome import Treatment
 from lego_verl.trial.show import show_trial
+from lego_verl.verb import ended
 from sandbox.choose import NAMES as BACKENDS
 from sandbox.sandbox import SandboxError
 
@@ -34,28 +35,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if any(argument.startswith("-") for argument in arguments):
         return show_recipe(arguments, "trial")
-    console = Console(highlight=False)
-    try:
-        config = compose_recipe(arguments, config_name="trial")
-        request = request_of(config, typed(config))
-        console.print(
-            f"task     {request.task.name}: {request.task.instruction.splitlines()[0]}", markup=False, soft_wrap=True
-        )
-        finished = asyncio.run(run_one(request, console))
-    except (ConfigError, TaskError, ScriptError) as error:
-        print(f"lego_verl: {error}", file=sys.stderr)
-        return 2
-    except (HarnessError, SandboxError) as error:
-        print(f"lego_verl: {error}", file=sys.stderr)
-        return 1
-    except OSError as error:  # a disk that is full, a folder that may not be written
-        print(
-            f"lego_verl: {error.strerror or error}: {error.filename or 'the trial could not be kept'}", file=sys.stderr
-        )
-        return 1
-    except KeyboardInterrupt:
-        console.print("interrupted; nothing of it is running any more")
-        return 130
+    codes: dict[type[Exception], int] = {ConfigError: 2, TaskError: 2, ScriptError: 2}
+    return ended(
+        lambda: _run(arguments, Console(highlight=False)), codes | {HarnessError: 1, SandboxError: 1, OSError: 1}
+    )
+
+
+def _run(arguments: Sequence[str], console: Console) -> int:
+    config = compose_recipe(arguments, config_name="trial")
+    request = request_of(config, typed(config))
+    console.print(
+        f"task     {request.task.name}: {request.task.instruction.splitlines()[0]}", markup=False, soft_wrap=True
+    )
+    finished = asyncio.run(run_one(request, console))
     show_trial(finished, console, request.folder)
     return 1 if finished.record.treatment is Treatment.DROP else 0
 

@@ -126,18 +126,18 @@ async def test_one_that_is_stopped_leaves_nothing_that_the_next_one_does_not_cle
         *(sys.executable, "-m", "lego_verl.trial", f"out={tmp_path}/out", f"task={tmp_path}/mend"),
         f"policy.script={tmp_path}/script.jsonl",
         cwd=ROOT,
-        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
     )
     await until(lambda: sandboxes_of(process.pid))
     (sandbox,) = sandboxes_of(process.pid)
     await asyncio.sleep(0.5)
     process.send_signal(how)
-    out, _ = await asyncio.wait_for(process.communicate(), 20)
+    _, said = await asyncio.wait_for(process.communicate(), 20)
     await until(lambda: not Path(f"/proc/{sandbox}").exists())
     links = Scratch().root / f"trial-{process.pid}"
     if how is signal.SIGINT:
         assert process.returncode == 130
-        assert b"nothing of it is running any more" in out
+        assert b"nothing of it is running any more" in said
         assert not links.exists()
     else:
         assert links.exists()
