@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import tempfile
@@ -30,7 +29,7 @@ from lego_verl.tasks.harbor import read_task
 from lego_verl.tasks.harbor_writer import TaskFiles, write_task
 from lego_verl.tasks.task import Task
 from lego_verl.tasks.toy.git_repository import git_folder
-from lego_verl.trial.bench import Bench
+from lego_verl.trial.bench import open_bench
 from lego_verl.trial.from_recipe import sandbox_backend, sandbox_limits
 from sandbox.sandbox import Backend, Limits
 
@@ -132,26 +131,10 @@ async def examine(
 ) -> tuple[Examiner, list[Examined]]:
     """Run scenarios on a bench of their own, which is gone afterwards."""
     watched: dict[str, Watched] = {}
-    server = WatchingProxy(watched)
-    await server.start()
-    run = f"harness-check-{os.getpid()}"
-    try:
-        bench = Bench(
-            run=run,
-            backend=backend,
-            scratch=backend.scratch,
-            server=server,
-            adapter=adapter,
-            runtime=built,
-            slots=asyncio.Semaphore(slots),
-            starts=asyncio.Semaphore(slots),
-            sandbox=limits,
-        )
+    run, server = f"harness-check-{os.getpid()}", WatchingProxy(watched)
+    async with open_bench(run, backend, adapter, built, sandbox=limits, slots=slots, server=server) as bench:
         examiner = Examiner(bench, task, watched, slow, keep=keep)
         return examiner, await examiner.examine(scenarios, done)
-    finally:
-        await server.stop()
-        await backend.reap(run)
 
 
 def chosen(only: Sequence[str] | None) -> list[Scenario]:

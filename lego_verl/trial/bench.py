@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from harness_adapters.adapter import HarnessAdapter
@@ -112,3 +113,42 @@ class Bench:
     @property
     def python(self) -> str:
         return "python3" if self.runtime is None else self.runtime.python
+
+
+@asynccontextmanager
+async def open_bench(
+    run: str,
+    backend: Backend,
+    adapter: HarnessAdapter,
+    runtime: BuiltRuntime | None,
+    *,
+    sandbox: Limits,
+    slots: int = 1,
+    server: ProxyServer | None = None,
+) -> AsyncIterator[Bench]:
+    """A bench with a proxy of its own, for trials outside of a training run.
+
+    When it is closed, so is the proxy, and nothing of its trials is left.
+
+    Args:
+        run: a name that nothing else on this machine runs under.
+        slots: trials at once, and sandboxes that start at once.
+        server: the proxy, not yet started, where it is not to be a plain one.
+    """
+    server = server or ProxyServer()
+    await server.start()
+    try:
+        yield Bench(
+            run=run,
+            backend=backend,
+            scratch=backend.scratch,
+            server=server,
+            adapter=adapter,
+            runtime=runtime,
+            slots=asyncio.Semaphore(slots),
+            starts=asyncio.Semaphore(slots),
+            sandbox=sandbox,
+        )
+    finally:
+        await server.stop()
+        await backend.reap(run)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -21,9 +20,8 @@ from lego_verl.capture.render import Renderer
 from lego_verl.policies.endpoint import EndpointPolicy
 from lego_verl.policies.policy import ChatPolicy, Sampling
 from lego_verl.policies.scripted import ScriptedPolicy
-from lego_verl.proxy.server import ProxyServer
 from lego_verl.tasks.task import Task
-from lego_verl.trial.bench import Bench
+from lego_verl.trial.bench import open_bench
 from lego_verl.trial.limits import TrialLimits
 from lego_verl.trial.record import FinishedTrial, write_trial
 from lego_verl.trial.run import run_trial
@@ -73,23 +71,9 @@ async def run_one(request: TrialRequest, console: Console) -> FinishedTrial:
         backend = await request.backend()
         await backend.reap()  # what a killed one left
         built = await build_with_progress(adapter.runtime, request.cache, console, share_usr=backend.shares_usr)
-        server = ProxyServer()
-        await server.start()
-        run = f"trial-{os.getpid()}"
-        try:
-            bench = Bench(
-                run=run,
-                backend=backend,
-                scratch=backend.scratch,
-                server=server,
-                adapter=adapter,
-                runtime=built,
-                slots=asyncio.Semaphore(1),
-                starts=asyncio.Semaphore(1),
-                sandbox=request.sandbox,
-            )
-            scripted = isinstance(policy, ScriptedPolicy)
-            limits = limits_of_script(request.limits) if scripted else request.limits
+        scripted = isinstance(policy, ScriptedPolicy)
+        limits = limits_of_script(request.limits) if scripted else request.limits
+        async with open_bench(f"trial-{os.getpid()}", backend, adapter, built, sandbox=request.sandbox) as bench:
             with console.status(f"{request.harness} works on {request.task.name}"):
                 finished = await run_trial(
                     bench,
@@ -101,9 +85,6 @@ async def run_one(request: TrialRequest, console: Console) -> FinishedTrial:
                     sampling=request.sampling,
                     limits=limits,
                 )
-        finally:
-            await server.stop()
-            await backend.reap(run)
     write_trial(request.folder, finished)
     return finished
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import tempfile
@@ -21,8 +20,7 @@ from lego_verl.capture.message import Message
 from lego_verl.capture.parser import HermesParser
 from lego_verl.harness_check.check import make_task
 from lego_verl.policies.scripted import Reply, ScriptedPolicy
-from lego_verl.proxy.server import ProxyServer
-from lego_verl.trial.bench import Bench
+from lego_verl.trial.bench import open_bench
 from lego_verl.trial.limits import TrialLimits
 from lego_verl.trial.record import FinishedTrial
 from lego_verl.trial.run import run_trial
@@ -34,39 +32,26 @@ Speak = Callable[[Sequence[Message]], Reply]
 
 async def live_trial(name: str, speak: Speak, options: Mapping[str, Any], **limits: Any) -> FinishedTrial:
     """One trial on the task of ``harness_check``; nothing of it is left."""
-    adapter, backend, server = load_adapter(name, options), LocalBackend(), ProxyServer()
+    adapter = load_adapter(name, options)
     if adapter.runtime.npm:
         need_npm()
     built = await build_runtime(adapter.runtime, cache_folder())
     folder = Path(tempfile.mkdtemp(prefix="lego-test-"))
     folder.chmod(0o755)
-    run = f"live-{os.getpid()}"
     renderer, parser = byte_renderer(), HermesParser()
-    await server.start()
+    room = Limits(memory_mb=1024, processes=256, disk_mb=512)
     try:
-        bench = Bench(
-            run=run,
-            backend=backend,
-            scratch=backend.scratch,
-            server=server,
-            adapter=adapter,
-            runtime=built,
-            slots=asyncio.Semaphore(1),
-            starts=asyncio.Semaphore(1),
-            sandbox=Limits(memory_mb=1024, processes=256, disk_mb=512),
-        )
-        return await run_trial(
-            bench,
-            trial=name,
-            task=make_task(folder / "task"),
-            policy=ScriptedPolicy(speak, renderer=renderer, parser=parser),
-            renderer=renderer,
-            parser=parser,
-            limits=TrialLimits(**{"turns": 60, "tokens": 1 << 24, "seconds": 300.0, **limits}),
-        )
+        async with open_bench(f"live-{os.getpid()}", LocalBackend(), adapter, built, sandbox=room) as bench:
+            return await run_trial(
+                bench,
+                trial=name,
+                task=make_task(folder / "task"),
+                policy=ScriptedPolicy(speak, renderer=renderer, parser=parser),
+                renderer=renderer,
+                parser=parser,
+                limits=TrialLimits(**{"turns": 60, "tokens": 1 << 24, "seconds": 300.0, **limits}),
+            )
     finally:
-        await server.stop()
-        await backend.reap(run)
         shutil.rmtree(folder)
 
 
