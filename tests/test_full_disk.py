@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-
-from sandbox.tools import find_tools
+from small_disk import with_small_disk
 
 RUN_ON_A_FULL_DISK = """
 import sys
@@ -32,16 +30,6 @@ with TrainingProcess(run, use_cpu=True) as process:
         pass
 print(process.error)
 """
-
-
-def with_small_disk(folder: Path, *command: str, size: int = 1 << 17) -> subprocess.CompletedProcess[str]:
-    """Run a command that sees a file system of ``size`` bytes at ``folder``."""
-    tools = find_tools()
-    libraries = {"LD_LIBRARY_PATH": str(tools.libraries)} if tools.libraries else {}
-    bwrap = [str(tools.bwrap), "--dev-bind", "/", "/", "--size", str(size), "--tmpfs", str(folder)]
-    return subprocess.run(
-        [*bwrap, sys.executable, *command], capture_output=True, text=True, timeout=300, env={**os.environ, **libraries}
-    )
 
 
 def test_a_run_says_that_the_disk_is_full(tmp_path: Path) -> None:

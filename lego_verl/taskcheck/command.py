@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,14 +67,14 @@ def _check(arguments: Sequence[str], console: Console) -> int:
 
 def cheaters(arguments: Sequence[str]) -> int:
     """List the cheaters and their ideas."""
-    try:
-        _, settings = _composed(arguments)
-        table = Table("cheater", "idea", "told")
-        for each in load_cheaters(_folder(settings)):
-            table.add_row(each.name, each.idea, "tampered" if each.told else "")
-    except (ConfigError, TaskError) as error:
-        print(f"lego_verl: {error}", file=sys.stderr)
-        return 2
+    return ended(lambda: _list_cheaters(arguments), {ConfigError: 2, TaskError: 2})
+
+
+def _list_cheaters(arguments: Sequence[str]) -> int:
+    _, settings = _composed(arguments)
+    table = Table("cheater", "idea", "told")
+    for each in load_cheaters(_folder(settings)):
+        table.add_row(each.name, each.idea, "tampered" if each.told else "")
     Console(highlight=False).print(table)
     return 0
 

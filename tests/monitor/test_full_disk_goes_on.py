@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-from sandbox.tools import find_tools
+from small_disk import FILL, with_small_disk
 
-RUN = """
+RUN = (
+    FILL
+    + """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
@@ -47,13 +46,7 @@ def step(number):
     return account["trained"], [each["name"] for each in watch.look(number)]
 
 print("before", step(1))
-ballast = run.path / "ballast"
-with ballast.open("wb", buffering=0) as file:
-    try:
-        while True:
-            file.write(bytes(512))
-    except OSError:
-        pass
+ballast = fill(run.path)
 print("full", [step(number) for number in range(2, 5)])
 print("checkpoint", run.last_checkpoint(), checkpoints.owed, sorted(path.name for path in run.checkpoints.iterdir()))
 try:
@@ -67,16 +60,11 @@ events = [line for line in read_lines(run.events)]
 alerts = [f"{line['name']} {line['state']}" for line in events if line["event"] == "alert"]
 print("events", sum(line["event"] == "finished" for line in events), alerts)
 """
+)
 
 
 def test_a_full_disk_stops_nothing_but_the_store_and_at_last_the_run(tmp_path: Path) -> None:
-    tools = find_tools()
-    libraries = {"LD_LIBRARY_PATH": str(tools.libraries)} if tools.libraries else {}
-    bwrap = [str(tools.bwrap), "--dev-bind", "/", "/", "--size", str(2 << 20), "--tmpfs", str(tmp_path)]
-    command = [*bwrap, sys.executable, "-c", RUN, str(tmp_path), str(Path(__file__).parent)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=120, env={**os.environ, **libraries}, check=False
-    )
+    done = with_small_disk(tmp_path, "-c", RUN, str(tmp_path), str(Path(__file__).parent), size=2 << 20)
     assert done.returncode == 0, done.stderr
     told = dict(line.split(" ", 1) for line in done.stdout.splitlines())
     assert told["before"] == "(4, [])"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-from sandbox.tools import find_tools
+from small_disk import FILL, with_small_disk
 
-RUN = """
+RUN = (
+    FILL
+    + """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
@@ -31,13 +30,7 @@ def step(number, trials=4):
         ledger.finished(number, "train", record(name, group=str(number)), rows(40))
     return ledger.close(number, "train", min_group=2)["trained"]
 print("before", step(1))
-ballast = run.path / "ballast"
-with ballast.open("wb", buffering=0) as file:
-    try:
-        while True:
-            file.write(bytes(512))
-    except OSError:
-        pass
+ballast = fill(run.path)
 print("full", [step(number) for number in range(2, 12)])
 ballast.unlink()
 print("after", step(12))
@@ -46,16 +39,11 @@ with Store(run.store) as store:
     whole = store.connection.execute("PRAGMA integrity_check").fetchone()[0]
 print("there", there, whole, "needs index", needs_index(run))
 """
+)
 
 
 def test_a_full_disk_stops_nothing_but_the_store(tmp_path: Path) -> None:
-    tools = find_tools()
-    libraries = {"LD_LIBRARY_PATH": str(tools.libraries)} if tools.libraries else {}
-    bwrap = [str(tools.bwrap), "--dev-bind", "/", "/", "--size", str(1 << 20), "--tmpfs", str(tmp_path)]
-    command = [*bwrap, sys.executable, "-c", RUN, str(tmp_path), str(Path(__file__).parent)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=120, env={**os.environ, **libraries}, check=False
-    )
+    done = with_small_disk(tmp_path, "-c", RUN, str(tmp_path), str(Path(__file__).parent), size=1 << 20)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     # The ledger answers as ever: every trial counts.

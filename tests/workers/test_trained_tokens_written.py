@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import transfer_queue as tq
+from small_disk import with_small_disk
 from transfer_queue import KVBatchMeta
 
 from lego_verl.compose import compose_recipe
@@ -23,7 +21,6 @@ from lego_verl.workers import trained_tokens
 from lego_verl.workers.step_account import StepAccount
 from lego_verl.workers.trained_tokens import TrainedTokens, segments_of
 from lego_verl.workers.trainer import HarnessTrainer
-from sandbox.tools import find_tools
 
 MASKS = [np.array([1, 0, 1, 1], dtype=bool), np.array([1, 1], dtype=bool), np.array([1, 1], dtype=bool)]
 TAGS: list[dict[str, Any]] = [{}, {}, {"is_padding": True}]
@@ -156,12 +153,6 @@ for number, tokens in enumerate((1_000, 400_000, 1_000), 1):
 
 
 def test_a_full_disk_leaves_no_part_behind(tmp_path: Path) -> None:
-    tools = find_tools()
-    libraries = {"LD_LIBRARY_PATH": str(tools.libraries)} if tools.libraries else {}
-    bwrap = [str(tools.bwrap), "--dev-bind", "/", "/", "--size", str(1 << 18), "--tmpfs", str(tmp_path)]
-    command = [*bwrap, sys.executable, "-c", FULL, str(tmp_path)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, env={**os.environ, **libraries}, check=False
-    )
+    done = with_small_disk(tmp_path, "-c", FULL, str(tmp_path), size=1 << 18)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["written 1", "not written 28 ['0001.parquet']", "written 1"]

@@ -77,12 +77,15 @@ export function search({ param, label, placeholder, list, also = {} }) {
   );
 }
 
-export function splitChoice() {
+// `both`: also without a choice.
+export function splitChoice({ both = false, also } = {}) {
   const splits = state.ctx.info?.splits ?? [];
   return choice({
     param: "split",
     label: "Split",
+    also,
     options: [
+      ...(both ? [["", "both"]] : []),
       ["train", "training"],
       ...(splits.includes("heldout") || state.ctx.params.split === "heldout" ? [["heldout", "held-out"]] : []),
     ],

@@ -3,7 +3,7 @@
 import { lineChart } from "../core/chart.js";
 import { palette } from "../core/colours.js";
 import { empty, h, note, sectionOf } from "../core/dom.js";
-import { choice, filters, toggle } from "../core/filters.js";
+import { choice, filters, splitChoice, toggle } from "../core/filters.js";
 import { number } from "../core/format.js";
 import { solveRateSeries } from "../core/series.js";
 import { set, state } from "../core/state.js";
@@ -55,15 +55,7 @@ export default {
     return [
       h("h1", {}, "Learning"),
       filters(
-        choice({
-          param: "split",
-          label: "Split",
-          options: [
-            ["", "both"],
-            ["train", "training"],
-            ["heldout", "held-out"],
-          ],
-        }),
+        splitChoice({ both: true }),
         choice({
           param: "window",
           label: "Smoothed over",

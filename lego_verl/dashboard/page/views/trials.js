@@ -1,7 +1,7 @@
 // Trials: the list behind every number, by whatever the address asks for.
 
 import { empty, h, sectionOf } from "../core/dom.js";
-import { choice, filters, harnessChoice, search } from "../core/filters.js";
+import { choice, filters, harnessChoice, search, splitChoice } from "../core/filters.js";
 import { words } from "../core/format.js";
 import { state } from "../core/state.js";
 import { pages } from "../core/table.js";
@@ -41,16 +41,7 @@ export default {
     return [
       h("h1", {}, "Trials"),
       filters(
-        choice({
-          param: "split",
-          label: "Split",
-          options: [
-            ["", "both"],
-            ["train", "training"],
-            ["heldout", "held-out"],
-          ],
-          also: AGAIN,
-        }),
+        splitChoice({ both: true, also: AGAIN }),
         search({
           param: "step",
           label: "Step",
